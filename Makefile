@@ -1,0 +1,198 @@
+# gander is built and tested by plain go commands; this file only remembers them.
+# `make` prints the targets. Everything a target needs it installs itself, on a
+# Debian machine with Go, Node and root.
+
+SHELL         := /bin/bash
+.SHELLFLAGS   := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+GO      ?= go
+NPM     ?= npm
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# How much of the long proofs runs: `make check` and `make soak` differ only here.
+FUZZTIME      ?= 30
+FUZZTIME_REST ?= 10
+CANCEL_RUNS   ?= 200
+CRASH_RUNS    ?= 12
+MODEL_DOWN    ?= 1
+E2E_TIMEOUT   ?= 45m
+SHELL_CANCELS ?= 200
+SHELL_CALLS   ?= 20000
+RACE_ROUNDS   ?= 500
+SANDBOX_KILLS ?= 50
+STORE_KILLS   ?= 100
+POWER_LOSSES  ?= 10
+LOOP_EVENTS   ?= 200000
+LIVE_SECONDS  ?= 10
+PROOF_TIMEOUT ?= 15m
+
+# Pictures of the page, as tests have seen it, are kept here.
+PICTURES := $(CURDIR)/.cache/pictures
+KEEP     := -artifacts -outputdir '$(PICTURES)'
+
+# A clone that belongs to somebody else makes git refuse to talk to the go
+# command; the version is passed by hand instead.
+export GOFLAGS := -trimpath -buildvcs=false
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# The tools, pinned. They are run, not added to go.mod: their dependencies are not ours.
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
+ERRCHECK    := github.com/kisielk/errcheck@v1.30.0
+
+# What gander's configuration entries for other programs are read with in tests.
+READERS := emacs-nox lua5.4 python3-json5 python3-yaml
+
+# gcc is for tree-sitter and the race detector, the certificates are for goose, python3 connects from inside
+# sandboxes in tests, chromium shows the dashboard, xvfb and xterm are a screen with a window on it, wine runs the Windows build with a library made by mingw.
+DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc gcc-mingw-w64-x86-64 git iproute2 libc6-dev python3 wine wine64 xterm xvfb $(READERS)
+
+AGENTS   := sandbox/node_modules/.installed
+CLIENTS  := conformance/node_modules/.installed
+GOOSE    := $(CURDIR)/sandbox/node_modules/@aaif/goose-binary-linux-x64/bin/goose
+OPENCODE := $(CURDIR)/sandbox/node_modules/opencode-linux-x64/bin/opencode
+
+##@ Targets
+
+.PHONY: help
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# tree-sitter, with which analyze reads source code, is C: it is linked statically,
+# so that the binary runs in every image. Where there is no C compiler the binary
+# lacks it, and says so; CGO_ENABLED=0 go build ./cmd/gander makes the same.
+STATIC := -tags netgo,osusergo -ldflags '$(LDFLAGS) -linkmode external -extldflags -static'
+
+.PHONY: build
+build: ## bin/gander, one static binary
+	@if [ "$$($(GO) env GOOS)" = linux ] && command -v gcc >/dev/null; then \
+	  set -x; CGO_ENABLED=1 $(GO) build $(STATIC) -o bin/gander ./cmd/gander; \
+	else \
+	  echo 'no C compiler for a static binary: analyze will know only Go; apt-get install gcc libc6-dev' >&2; \
+	  set -x; CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/gander ./cmd/gander; \
+	fi
+
+.PHONY: demo
+demo: build debian $(AGENTS) ## real agents in sandboxes answer a prompt, edit a file and are cancelled
+	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' bin/gander demo
+
+.PHONY: check
+check: deps lint unit proofs plain-images e2e fuzz ## everything that can be tested here; nothing skips
+
+.PHONY: lint
+lint: vet ## formatting, vet on three systems, staticcheck, deadcode, errcheck, tidiness
+	@echo gofumpt; found="$$($(GO) run $(GOFUMPT) -l .)"; test -z "$$found" || { echo "$$found" >&2; exit 1; }
+	$(GO) mod tidy -diff
+	$(GO) fix -diff ./...
+	$(GO) run $(STATICCHECK) ./...
+	@echo deadcode; found="$$($(GO) run $(DEADCODE) -test ./...)"; test -z "$$found" || { echo "$$found" >&2; exit 1; }
+	@echo errcheck; $(GO) run $(ERRCHECK) -ignoretests errors # without findings: the tool is there
+	@found="$$($(GO) run $(ERRCHECK) -ignoretests -exclude .ci/errcheck-exclude ./... \
+	  | sed '/\tdefer /d' || true)"; test -z "$$found" || { echo "$$found" >&2; exit 1; } # a deferred clean-up may fail in peace
+
+.PHONY: fuzz
+fuzz: ## every fuzz target, those of protocols, tools and rules for FUZZTIME (30s), the others for FUZZTIME_REST (10s); as many at once as there are processors
+	@grep -rHo --exclude-dir=node_modules --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort \
+	  | sed -E 's|^(.*)/[^/]*:func (.*)|\1 \2|' \
+	  | xargs -P "$$(nproc)" -n 2 bash -c 't=$(FUZZTIME_REST); case "$$0" in ./acp|./mcp|./developer*|./sandbox/ignore) t=$(FUZZTIME) ;; esac; GO="$(GO)" exec .ci/fuzz "$$0" "$$1" "$$t"'
+
+.PHONY: soak
+soak: ## the long proofs: thousands of cancels, calls and races, ten minutes of each fuzz target
+	$(MAKE) deps
+	$(MAKE) proofs SHELL_CANCELS=10000 SHELL_CALLS=1000000 RACE_ROUNDS=10000 SANDBOX_KILLS=10000 STORE_KILLS=1900 POWER_LOSSES=200 LOOP_EVENTS=1000000 LIVE_SECONDS=60 PROOF_TIMEOUT=6h
+	$(MAKE) e2e CANCEL_RUNS=2000 CRASH_RUNS=100 MODEL_DOWN=180 E2E_TIMEOUT=3h
+	$(MAKE) fuzz FUZZTIME=600 FUZZTIME_REST=600
+
+.PHONY: bench
+bench: images ## medians of side-by-side runs: start, memory, latency, throughput, cancel
+	@GANDER_BENCH=1 GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' \
+	  $(GO) test -count=1 -v -timeout 15m -run '^TestBench$$' ./conformance/bench
+
+.PHONY: images
+images: build docker $(AGENTS) ## the agents' container images, goku-sandbox-goose and goku-sandbox-opencode
+	bin/gander sandbox build
+
+.PHONY: docker
+docker: ## a Docker daemon that answers, with the base image; installed and started where there is none
+	.ci/docker
+
+.PHONY: dist
+dist: ## the release in dist/: archives of six platforms, sums, lists of parts, registry entries
+	$(GO) run ./cmd/dist -version '$(VERSION)'
+
+##@ Parts of check
+
+.PHONY: unit
+unit: ## unit tests, wire goldens and scripts, with the race detector
+	@mkdir -p '$(PICTURES)'
+	@# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
+	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 15m -skip '^(TestProbe|TestLimits|TestKills)$$' \
+	  $$($(GO) list ./... | grep -v -e /conformance/e2e -e /conformance/bench -e '/conformance/mcp$$' -e '/conformance/acp$$' -e /cmd/dist)
+	GANDER_CHECK=1 $(GO) test -timeout 15m ./conformance/mcp ./conformance/acp ./cmd/dist # of what they start, nothing runs under the detector
+
+.PHONY: proofs
+proofs: # repetitions that the race detector would make slow, and the catalogue of escapes
+	@# One after the other what uses up the processes of a user, and only then the rest.
+	GANDER_CHECK=1 $(GO) test -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	GANDER_CHECK=1 $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	GANDER_CHECK=1 GANDER_SHELL_CANCELS='$(SHELL_CANCELS)' GANDER_SHELL_CALLS='$(SHELL_CALLS)' \
+	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestCancel|TestNoGrowth)$$' ./developer/shell
+	GANDER_CHECK=1 GANDER_SANDBOX_KILLS='$(SANDBOX_KILLS)' \
+	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestKills$$' ./sandbox/local ./sandbox/docker
+	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
+	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestHostReplaces$$' ./sandbox/enforce
+	GANDER_CHECK=1 GANDER_STORE_KILLS='$(STORE_KILLS)' GANDER_POWER_LOSSES='$(POWER_LOSSES)' \
+	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKilledAnywhere|TestPowerLoss|TestListOfTenThousand|TestHundredThousandEntries|TestSharedFlushes)$$' ./sessions
+	GANDER_CHECK=1 GANDER_LOOP_EVENTS='$(LOOP_EVENTS)' GANDER_LIVE_SECONDS='$(LIVE_SECONDS)' \
+	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLargeDatabase|TestManyLiveClients)$$' ./sandbox/controlplane
+	GANDER_CHECK=1 $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestTenThousandTokens$$' ./cmd/gander
+
+.PHONY: e2e
+e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in every sandbox; and the bench, briefly
+	@mkdir -p '$(PICTURES)'
+	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' GANDER_CANCEL_RUNS='$(CANCEL_RUNS)' GANDER_CRASH_RUNS='$(CRASH_RUNS)' GANDER_MODEL_DOWN_SECONDS='$(MODEL_DOWN)' \
+	  $(GO) test -count=1 -p 1 $(KEEP) -timeout '$(E2E_TIMEOUT)' ./conformance/e2e ./conformance/bench
+
+.PHONY: vet
+vet: ## go vet for linux, darwin and windows
+	$(GO) vet ./...
+	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./...
+	CGO_ENABLED=0 GOOS=windows $(GO) vet ./...
+
+.PHONY: plain-images
+plain-images: images # the same images without gander's help, as a person may build them
+	for agent in goose opencode; do \
+	  docker build -q -t "goku-sandbox-$$agent:latest" -f "sandbox/$$agent/Dockerfile" sandbox/; \
+	done
+
+.PHONY: deps
+deps: debian docker $(AGENTS) $(CLIENTS) ## install what check needs
+
+.PHONY: agents
+agents: $(AGENTS) ## the pinned agents, in sandbox/node_modules
+
+.PHONY: debian
+debian: # the Debian packages that are missing
+	@command -v $(GO) >/dev/null || { echo 'Go is missing: install it from go.dev/dl' >&2; exit 1; }
+	@command -v $(NPM) >/dev/null || { echo 'Node is missing: install Node 20 or newer, with npm' >&2; exit 1; }
+	@command -v dpkg-query >/dev/null || { echo 'not a Debian machine: make sure it has $(DEBIAN)' >&2; exit 0; }; \
+	missing=$$(for p in $(DEBIAN); do \
+	  dpkg-query -W -f '$${db:Status-Abbrev}' $$p 2>/dev/null | grep -q '^ii' || printf '%s ' $$p; done); \
+	[ -n "$$missing" ] || exit 0; \
+	[ "$$(id -u)" = 0 ] || { echo "packages are missing; as root: apt-get install $$missing" >&2; exit 1; }; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get install -y --no-install-recommends $$missing || \
+	{ apt-get update && apt-get install -y --no-install-recommends $$missing; }
+
+# npm checks every package against the hash in the lock file.
+%/node_modules/.installed: %/package-lock.json %/package.json %/.npmrc
+	cd $* && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+
+.PHONY: clean
+clean: ## remove what was built and installed here
+	rm -rf bin dist man sandbox/node_modules conformance/node_modules
