@@ -1,0 +1,293 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+const (
+	flushTime = 2 * time.Second // for what is queued when the connection ends in order
+	closeTime = time.Second     // for a Read or Write that Close does not interrupt
+)
+
+// role is what the two ends of a connection do differently. Its methods are
+// called on the reading goroutine and must not block, update excepted.
+type role interface {
+	request(m message)
+	notify(m message)
+	// update takes a session/update; it reports false when it is no such thing
+	// in this role.
+	update(params []byte) bool
+}
+
+// A link is one connection: the reader, the ordered writer and, between them,
+// the jsonrpc2 connection that matches responses to calls.
+//
+// The library decodes every message several times over and ends the connection
+// at the first one that it cannot. So the link is also its ObjectStream and
+// hands it messages that were judged and reduced: requests without their
+// parameters and with the raw id as a string, which are found again in current;
+// responses with a canonical id; updates not at all.
+type link struct {
+	opts  Options
+	rwc   io.ReadWriteCloser
+	lines *lineReader
+	out   *outbox
+	role  role
+	limit int // of outbound frames, 0 is none
+
+	ctx    context.Context // of everything that handles a message; ends with the connection
+	cancel context.CancelFunc
+
+	rpc     *jsonrpc2.Conn
+	ready   chan struct{} // closed when rpc is set
+	current message       // what Handle is about; of the reading goroutine only
+
+	lastID atomic.Uint64
+	calls  sync.Map // ids of our calls that have no response yet, as uint64
+
+	readDone  chan struct{} // closed when the reader has read its last
+	readErr   error         // why, valid then
+	writeDone chan struct{}
+}
+
+// newLink makes a link whose limit of outbound frames is limit. It is at rest until start.
+func newLink(ctx context.Context, rwc io.ReadWriteCloser, o *Options) *link {
+	opts := o.withDefaults()
+	l := &link{
+		opts: opts, rwc: rwc, lines: newLineReader(rwc, opts.MaxLine), out: newOutbox(),
+		ready: make(chan struct{}), readDone: make(chan struct{}), writeDone: make(chan struct{}),
+	}
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	return l
+}
+
+func (l *link) start(r role) {
+	l.role = r
+	go func() {
+		defer close(l.writeDone)
+		l.out.write(l.rwc, l.opts.MaxFrame, l.opts.Trace)
+	}()
+	l.rpc = jsonrpc2.NewConn(context.WithoutCancel(l.ctx), l, l, jsonrpc2.SetLogger(libraryLog{l.opts.Log}))
+	close(l.ready)
+}
+
+// flush writes out what is queued, as far as the peer reads it in time.
+func (l *link) flush() {
+	l.out.drain()
+	select {
+	case <-l.writeDone:
+	case <-time.After(flushTime):
+	}
+}
+
+// close ends reading and writing and waits for both.
+func (l *link) close() error {
+	l.cancel()
+	l.out.fail(ErrClosed)
+	_ = l.rpc.Close() // frees calls; ErrClosed when it has done so already
+	err := l.rwc.Close()
+	late := time.After(closeTime)
+	for _, done := range []chan struct{}{l.writeDone, l.readDone} {
+		select {
+		case <-done:
+		case <-late:
+			l.opts.Log.Warn("a read or write goes on although its stream was closed")
+			return err
+		}
+	}
+	return err
+}
+
+// ReadObject implements jsonrpc2.ObjectStream. It reads on until there is a
+// message for the library; updates and bad lines are dealt with here.
+func (l *link) ReadObject(v any) error {
+	<-l.ready
+	for {
+		line, err := l.lines.next()
+		if errors.Is(err, errLineTooLong) {
+			detail := fmt.Sprintf("the line is longer than %d bytes", l.opts.MaxLine)
+			l.refuse(nil, &Error{Code: CodeParseError, Message: "Parse error", Data: map[string]string{"detail": detail}})
+			continue
+		}
+		if err != nil {
+			return l.endOfReading(err)
+		}
+		if l.opts.Trace != nil {
+			l.opts.Trace(In, line)
+		}
+		if line = tidy(line); len(line) == 0 {
+			continue
+		}
+		object := l.sort(line)
+		if object == nil {
+			continue
+		}
+		if err := json.Unmarshal(object, v); err != nil { // sort made it so that this cannot be
+			return l.endOfReading(err)
+		}
+		return nil
+	}
+}
+
+// endOfReading notes why the reader is done; the library reads no more after an error.
+func (l *link) endOfReading(err error) error {
+	l.readErr = err
+	close(l.readDone)
+	return err
+}
+
+// sort deals with one line, or returns what the library is to see of it.
+func (l *link) sort(line []byte) []byte {
+	m, refused := parse(mend(line))
+	switch {
+	case m.response && l.answers(m.id):
+		return response(m)
+	case refused != nil:
+		l.refuse(m.id, refused)
+	case m.response:
+		l.opts.Log.Warn("ignored a response to nothing that was asked", "id", string(clip(m.id)))
+	case m.method == MethodSessionUpdate && m.id == nil && l.role.update(m.params):
+	default:
+		l.current = m
+		return reduced(m)
+	}
+	return nil
+}
+
+// reduced is what the library sees of a request or notification.
+func reduced(m message) []byte {
+	b := []byte(`{"jsonrpc":"2.0","method":`)
+	b = appendString(b, m.method)
+	if m.id != nil {
+		b = appendString(append(b, `,"id":`...), string(m.id))
+	}
+	return append(b, '}')
+}
+
+// response is what the library sees of a response. A response without a result
+// is how some peers write null.
+func response(m message) []byte {
+	if m.err != nil {
+		return replyError(m.id, m.err)
+	}
+	if m.result == nil {
+		m.result = []byte("null")
+	}
+	return reply(m.id, m.result)
+}
+
+// refuse answers a line that is no message. Nobody waits for a reply without an
+// id, so those are dropped when the peer does not read.
+func (l *link) refuse(id []byte, e *Error) {
+	l.opts.Log.Warn("refused a message", "code", e.Code, "message", e.Message, "id", string(clip(id)))
+	if id != nil {
+		l.send(replyError(id, e))
+		return
+	}
+	if err := l.out.add(frame{line: replyError(nil, e)}, softBacklog); err != nil {
+		l.opts.Log.Debug("dropped an error reply", "err", err)
+	}
+}
+
+// send queues a frame that somebody waits for.
+func (l *link) send(line []byte) {
+	if err := l.out.put(frame{line: line}); err != nil {
+		l.opts.Log.Debug("dropped a frame", "err", err)
+	}
+}
+
+// answers reports whether id is one of our calls that has no response yet, and
+// counts it as answered. Our ids are positive integers; anything else is not ours.
+func (l *link) answers(id []byte) bool {
+	var n uint64
+	if isKind(id, '"') || json.Unmarshal(id, &n) != nil {
+		return false
+	}
+	_, ok := l.calls.LoadAndDelete(n)
+	return ok
+}
+
+// Handle implements jsonrpc2.Handler; the library calls it on the reading
+// goroutine, right after the ReadObject that left current.
+func (l *link) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
+	m := l.current
+	l.current = message{}
+	if m.isRequest() {
+		l.role.request(m)
+	} else {
+		l.role.notify(m)
+	}
+}
+
+// WriteObject implements jsonrpc2.ObjectStream for our calls and notifications.
+func (l *link) WriteObject(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if l.limit > 0 && len(line) > l.limit {
+		return fmt.Errorf("a message of %d bytes is more than the %d that fit in a frame", len(line), l.limit)
+	}
+	return l.out.put(frame{line: line})
+}
+
+// Close implements jsonrpc2.ObjectStream. The library calls it when reading has
+// ended; what is queued must still go out, so there is nothing to do.
+func (l *link) Close() error { return nil }
+
+// call sends a request and waits for its result. When ctx ends first it cancels
+// the request at the peer and returns ctx.Err(); the answer is dropped when it comes.
+func (l *link) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	id := l.lastID.Add(1)
+	l.calls.Store(id, nil)
+	waiter, err := l.rpc.DispatchCall(ctx, method, params, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
+	if err != nil {
+		l.calls.Delete(id)
+		return nil, callError(err)
+	}
+	var result json.RawMessage
+	err = waiter.Wait(ctx, &result)
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		_ = l.rpc.Notify(ctx, MethodCancelRequest, map[string]uint64{"requestId": id}) // fails when closed
+		return nil, ctx.Err()
+	}
+	return result, callError(err)
+}
+
+// ask is call with a typed result.
+func (l *link) ask(ctx context.Context, method string, params, result any) error {
+	raw, err := l.call(ctx, method, params)
+	if err != nil {
+		return err
+	}
+	if isNull(raw) { // how some peers say that a method returns nothing
+		raw = json.RawMessage("{}")
+	}
+	if err := decode(raw, result); err != nil {
+		return fmt.Errorf("reading the result of %s: %w", method, err)
+	}
+	return nil
+}
+
+// libraryLog passes what the library has to say to slog.
+type libraryLog struct{ log *slog.Logger }
+
+func (l libraryLog) Printf(format string, v ...any) {
+	l.log.Warn("jsonrpc2", "message", fmt.Sprintf(format, v...))
+}
+
+// clip bounds what of a peer's bytes goes into a log record.
+func clip(b []byte) []byte { return b[:min(len(b), 100)] }

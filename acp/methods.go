@@ -1,0 +1,25 @@
+package acp
+
+// The methods of ACP v1 that this package gives a meaning to.
+const (
+	MethodInitialize        = "initialize"
+	MethodAuthenticate      = "authenticate"
+	MethodNewSession        = "session/new"
+	MethodLogout            = "logout"
+	MethodListSessions      = "session/list"
+	MethodLoadSession       = "session/load"
+	MethodResumeSession     = "session/resume"
+	MethodDeleteSession     = "session/delete"
+	MethodForkSession       = "session/fork"      // unstable
+	MethodSetSessionTitle   = "session/set_title" // unstable
+	MethodCloseSession      = "session/close"
+	MethodPrompt            = "session/prompt"
+	MethodCancel            = "session/cancel"
+	MethodSetSessionMode    = "session/set_mode"
+	MethodSetSessionModel   = "session/set_model" // before config options; no part of v1 any more
+	MethodSetConfigOption   = "session/set_config_option"
+	MethodSessionUpdate     = "session/update"
+	MethodRequestPermission = "session/request_permission"
+	MethodCreateElicitation = "elicitation/create"
+	MethodCancelRequest     = "$/cancel_request"
+)
