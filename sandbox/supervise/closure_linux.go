@@ -1,0 +1,215 @@
+package supervise
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/enforce"
+	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/policy"
+)
+
+// rulesAge is how long the rules of a directory are taken for current without a
+// look at the disk.
+const rulesAge = 50 * time.Millisecond
+
+// ownName is what the person's own rules are called in explanations.
+const ownName = "your own " + ignore.FileName
+
+// closure keeps Setup.Rules: it knows the rules, and has the kernel ask.
+type closure struct {
+	guard   *enforce.Guard
+	watcher *ignore.Watcher
+	sets    []*ignore.Set
+	guarded []guarded
+	own     *ignore.Text // the person's own rules
+}
+
+// newClosure reads the rules. What it takes stays for as long as the process.
+func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, error) {
+	if err := enforce.Supported(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRules, err)
+	}
+	watcher, err := ignore.NewWatcher(l.log)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRules, err)
+	}
+	c := &closure{watcher: watcher, own: &ignore.Text{}}
+	c.own.Set(r.Own, r.HasOwn)
+	reports := newDenials(denied)
+	o := enforce.Options{
+		Inside: l.inside, StaticMounts: r.OwnMounts, OwnNetwork: r.OwnNetwork, Log: l.log,
+		Denied: func(d enforce.Denial) { reports.add(c.explain(d)) },
+	}
+	if l.identity != nil {
+		o.Identity = &enforce.Identity{UID: l.identity.UID, GID: l.identity.GID}
+	}
+	for _, t := range r.Trees {
+		policy, err := c.newPolicy(t, r.Writes, l.log)
+		if err != nil {
+			return nil, err
+		}
+		o.Trees = append(o.Trees, enforce.Tree{Path: t, Policy: policy})
+	}
+	if c.guard, err = enforce.New(o); err != nil {
+		return nil, fmt.Errorf("keeping the rules for files: %w", err)
+	}
+	return c, nil
+}
+
+// newPolicy follows the rules of a tree.
+func (c *closure) newPolicy(tree string, w policy.Writes, log *slog.Logger) (func() enforce.Policy, error) {
+	protection, err := Protection(tree, w)
+	if err != nil {
+		return nil, err
+	}
+	var now atomic.Pointer[treePolicy]
+	set, err := ignore.NewSet(ignore.SetOptions{
+		Root: tree, Global: ownName, Text: c.own, MaxAge: rulesAge, Watcher: c.watcher, Logger: log,
+		OnChange: func() { renew(&now, func(*treePolicy) {}) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules of %s: %w", tree, err)
+	}
+	c.sets = append(c.sets, set)
+	c.guarded = append(c.guarded, guarded{tree, protection, &now})
+	now.Store(&treePolicy{tree: tree, below: strings.TrimSuffix(tree, "/") + "/", set: set, protection: protection})
+	return func() enforce.Policy { return now.Load() }, nil
+}
+
+func (c *closure) filter() *enforce.Filter {
+	f := c.guard.Filter()
+	return &f
+}
+
+// serve takes the listener from the launcher.
+func (c *closure) serve(launcher *fdConn) error {
+	fds, err := launcher.receive(&struct{}{})
+	if err != nil || len(fds) != 1 {
+		closeFDs(fds)
+		return fmt.Errorf("%w: the launcher did not begin to ask (%v); the supervisor's log has its own words", ErrRules, err)
+	}
+	c.guard.Serve(fds[0])
+	return nil
+}
+
+// sendListener is the other side of serve. Nothing may be opened any more.
+func sendListener(listener int) error {
+	frame := []byte("\x00\x00\x00\x02{}")
+	if err := unix.Sendmsg(ownerFD, frame, unix.UnixRights(listener), nil, 0); err != nil {
+		return err
+	}
+	return unix.Close(listener)
+}
+
+// treePolicy is the rules of a tree as they were when they last changed. A new one
+// takes its place with each change, by which the Guard knows.
+type treePolicy struct {
+	tree       string
+	below      string // what paths in it begin with
+	set        *ignore.Set
+	protection *policy.Protection
+	git        *gitObjects // nil while git's objects are open
+}
+
+// renew puts a changed policy in the place of the one that holds, if there is one.
+func renew(now *atomic.Pointer[treePolicy], change func(*treePolicy)) {
+	for before := now.Load(); before != nil; before = now.Load() {
+		next := *before
+		change(&next)
+		if now.CompareAndSwap(before, &next) {
+			return
+		}
+	}
+}
+
+// Access implements enforce.Policy. What is protected is only for reading; rules
+// files always are: who could change them could open everything.
+func (p *treePolicy) Access(rel string, dir bool) enforce.Access {
+	if p.set.Ignored(p.below+rel, dir) || p.git.closes(rel) {
+		return enforce.None
+	}
+	if _, ok := p.protection.Protects(rel); ok {
+		return enforce.ReadOnly
+	}
+	return enforce.Full
+}
+
+// ByName implements enforce.Policy. Git's objects are closed where they are, so that
+// no directory of them may move.
+func (p *treePolicy) ByName() bool { return p.git == nil && p.set.Matcher().BasenameOnly() }
+
+// MayMove implements enforce.Policy.
+func (p *treePolicy) MayMove(from, to string) bool { return p.protection.MayMove(from, to) }
+
+// MayLink implements enforce.Policy.
+func (p *treePolicy) MayLink(rel string) bool { return p.protection.MayLink(rel) }
+
+// inside reports whether a process is a command that is not private, or descends from
+// a command.
+func (l *linux) inside(pid int) bool {
+	if f := l.flock.Load(); f != nil { // else no command has run
+		if p, err := readProc(pid); err != nil || f.isPrivate(p) {
+			return false
+		}
+	}
+	for pid > 1 && pid != l.pid && pid != l.launcher {
+		p, err := readProc(pid)
+		if err != nil || p.parent == l.launcher { // a shepherd, when it is the first
+			return false
+		}
+		if p.parent == l.pid || l.isShepherd(p.parent) {
+			return true
+		}
+		pid = p.parent
+	}
+	return false
+}
+
+func (l *linux) isShepherd(pid int) bool {
+	p, err := readProc(pid)
+	return err == nil && p.parent == l.launcher
+}
+
+// How many denials are passed on: of one path and operation, and of all, in one
+// interval.
+const (
+	denialInterval = time.Minute
+	denialsInAll   = 20
+)
+
+// denials passes on a bounded number of denials.
+type denials struct {
+	tell func(sandbox.Denial)
+
+	// mu guards the fields below.
+	mu    sync.Mutex
+	since time.Time
+	told  map[sandbox.Denial]bool
+}
+
+func newDenials(tell func(sandbox.Denial)) *denials { return &denials{tell: tell} }
+
+// add must be quick: a process waits.
+func (n *denials) add(d sandbox.Denial) {
+	key := sandbox.Denial{Operation: d.Operation, Path: d.Path}
+	n.mu.Lock()
+	if now := time.Now(); now.Sub(n.since) > denialInterval {
+		n.since, n.told = now, map[sandbox.Denial]bool{}
+	}
+	fresh := !n.told[key] && len(n.told) < denialsInAll
+	if fresh {
+		n.told[key] = true
+	}
+	n.mu.Unlock()
+	if fresh {
+		go n.tell(d) // the stream to the host may be slow; bounded by the counts
+	}
+}

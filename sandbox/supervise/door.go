@@ -1,0 +1,83 @@
+package supervise
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+const (
+	// doorConnections bounds the connections that a door carries at once; further
+	// ones wait in the listener's queue.
+	doorConnections = 256
+	doorDialTimeout = 30 * time.Second
+)
+
+// serveDoors takes the connections that S passes on, until the session ends.
+func (h *Host) serveDoors(ctx context.Context) {
+	for {
+		stream, err := h.session.AcceptStream()
+		if err != nil {
+			return
+		}
+		h.wg.Go(func() { h.serveDoor(ctx, stream) })
+	}
+}
+
+func (h *Host) serveDoor(ctx context.Context, stream *yamux.Stream) {
+	defer func() { _ = stream.Close() }()
+	hd, err := readHeader(stream)
+	if err != nil {
+		return
+	}
+	conn, err := h.dialDoor(ctx, hd.Door)
+	if err != nil {
+		h.log.Warn("a connection from the sandbox could not be made", "door", hd.Door, "error", err)
+		_ = writeHeader(stream, header{Error: err.Error()})
+		return
+	}
+	id := stream.StreamID()
+	if !h.keepBackend(id, conn) {
+		return
+	}
+	defer h.abortBackend(id)
+	if writeHeader(stream, header{}) == nil {
+		h.bufs.splice(stream, conn, func() {})
+	}
+}
+
+func (h *Host) dialDoor(ctx context.Context, name string) (net.Conn, error) {
+	d, ok := h.doors[name]
+	if !ok {
+		return nil, &net.AddrError{Err: "no such door", Addr: name}
+	}
+	ctx, cancel := context.WithTimeout(ctx, doorDialTimeout)
+	defer cancel()
+	return d.Dial(ctx)
+}
+
+// keepBackend remembers a connection so that it ends with the sandbox; false
+// means that has ended already.
+func (h *Host) keepBackend(id uint32, conn net.Conn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.done:
+		_ = conn.Close()
+		return false
+	default:
+		h.backends[id] = conn
+		return true
+	}
+}
+
+func (h *Host) abortBackend(id uint32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.backends[id]; c != nil {
+		_ = c.Close()
+		delete(h.backends, id)
+	}
+}

@@ -1,0 +1,207 @@
+package supervise
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gander.dev/gander/sandbox/enforce"
+)
+
+// launch is L's first life: on one locked thread it gives up what it may do, and
+// then executes itself, so that every thread of the new image, and every process
+// it will ever start, has no more than that.
+func launch(args []string) error {
+	runtime.LockOSThread()
+	p, err := parsePrivileges(args)
+	if err != nil {
+		return err
+	}
+	for _, s := range stages() {
+		if err := s.do(p); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	err = unix.Exec("/proc/self/exe", []string{os.Args[0], Verb, roleLauncher}, nil)
+	return fmt.Errorf("executing the launcher: %w", err)
+}
+
+type stage struct {
+	name string
+	do   func(privileges) error
+}
+
+// stages lists what L gives up, in order. A system call filter belongs at the
+// end of the list: it needs no_new_privs, it survives the exec that follows, and
+// its listener goes to S over ownerFD before that. Nothing can be opened behind it
+// until S serves the listener.
+func stages() []stage {
+	return []stage{
+		{"marking descriptors to be closed", closeOnExec},
+		{"turning off core dumps", noCoreDumps},
+		{"limiting what it uses", limitUse},
+		{"emptying the capability bounding set", emptyBoundingSet},
+		{"changing the user", changeIdentity},
+		{"dropping capabilities", dropCapabilities},
+		{"forbidding new privileges", noNewPrivileges},
+		{"confining it to its files", confine},
+		{"putting the kernel's questions to the supervisor", filterCalls},
+	}
+}
+
+// privileges are what L shall end up with: those of an identity or, with nil, of
+// the user that S is; without capabilities unless it keeps them. With a filter,
+// what opens files asks S.
+type privileges struct {
+	Identity *Identity       `json:"identity,omitempty"`
+	Keep     bool            `json:"keep,omitempty"`
+	Filter   *enforce.Filter `json:"filter,omitempty"`
+	// Writable are the paths below which files may be changed; nil leaves that to mounts.
+	Writable []string   `json:"writable,omitempty"`
+	Limits   *Resources `json:"limits,omitempty"`
+}
+
+// args are the arguments of the launch role.
+func (p privileges) args() ([]string, error) {
+	text, err := json.Marshal(p)
+	return []string{string(text)}, err
+}
+
+func parsePrivileges(args []string) (p privileges, err error) {
+	if len(args) != 1 {
+		return p, fmt.Errorf("want what to give up, got %q", args)
+	}
+	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
+		return p, fmt.Errorf("reading what to give up: %w", err)
+	}
+	return p, nil
+}
+
+func closeOnExec(privileges) error {
+	return unix.CloseRange(ownerFD+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
+}
+
+func noCoreDumps(privileges) error {
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+}
+
+// emptyBoundingSet keeps uid 0 from getting capabilities back when it executes a
+// program. Who lacks CAP_SETPCAP has nothing to drop.
+func emptyBoundingSet(p privileges) error {
+	if p.Keep {
+		return nil
+	}
+	for c := 0; ; c++ {
+		switch err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err {
+		case nil:
+		case unix.EINVAL, unix.EPERM: // past the last capability; not ours to drop
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// changeIdentity uses system calls of this thread only: the others end with exec.
+func changeIdentity(p privileges) error {
+	id := p.Identity
+	if id == nil {
+		return nil
+	}
+	// Refused where the namespace was made by an ordinary user, who has to keep
+	// the groups; they are then those that the user has anyway.
+	if _, _, e := syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); e != 0 && e != unix.EPERM {
+		return fmt.Errorf("setgroups: %w", e)
+	}
+	gid, uid := uintptr(id.GID), uintptr(id.UID)
+	if _, _, e := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); e != 0 {
+		return fmt.Errorf("setresgid %d: %w", id.GID, e)
+	}
+	if _, _, e := syscall.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); e != 0 {
+		return fmt.Errorf("setresuid %d: %w", id.UID, e)
+	}
+	return nil
+}
+
+func dropCapabilities(p privileges) error {
+	if p.Keep {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("clearing ambient capabilities: %w", err)
+	}
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	_, _, e := syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&none[0])), 0)
+	if e != 0 {
+		return fmt.Errorf("capset: %w", e)
+	}
+	return nil
+}
+
+func noNewPrivileges(privileges) error {
+	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}
+
+// filterCalls is the last stage: from here on S answers for whatever is opened.
+func filterCalls(p privileges) error {
+	if p.Filter == nil {
+		return nil
+	}
+	listener, err := p.Filter.Install()
+	if err != nil {
+		return err
+	}
+	return sendListener(listener)
+}
+
+// launcherRequest asks L for a shepherd; its socket comes with it.
+type launcherRequest struct{}
+
+// launcherReply has its process id.
+type launcherReply struct {
+	PID   int    `json:"pid,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// serveLauncher is L's second life: it starts a shepherd per request until S is gone.
+func serveLauncher(conn *fdConn) error {
+	for {
+		var req launcherRequest
+		fds, err := conn.receive(&req)
+		if err != nil {
+			return nil
+		}
+		var reply launcherReply
+		if reply.PID, err = startShepherd(fds); err != nil {
+			reply.Error = err.Error()
+		}
+		if err := conn.send(reply); err != nil {
+			return nil
+		}
+	}
+}
+
+func startShepherd(fds []int) (int, error) {
+	if len(fds) != 1 {
+		closeFDs(fds)
+		return 0, fmt.Errorf("got %d descriptors, not one", len(fds))
+	}
+	owner := os.NewFile(uintptr(fds[0]), "owner")
+	defer func() { _ = owner.Close() }()
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{os.Args[0], Verb, roleShepherd}, Env: []string{},
+		Stderr: os.Stderr, ExtraFiles: []*os.File{owner},
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("starting a shepherd: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // reaps it; ends with it
+	return cmd.Process.Pid, nil
+}

@@ -1,0 +1,48 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// killMeFirst is the launcher's, and so the commands', share of the blame when
+// memory is short: they go before the supervisor does.
+const killMeFirst = "500"
+
+// limitUse is a stage of the launcher.
+func limitUse(p privileges) error {
+	if p.Keep {
+		return nil
+	}
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(killMeFirst), 0) // a preference
+	if p.Limits == nil {
+		return nil
+	}
+	for _, l := range []struct {
+		what  int
+		bound int64
+	}{{unix.RLIMIT_DATA, p.Limits.Data}, {unix.RLIMIT_NPROC, p.Limits.Processes}, {unix.RLIMIT_FSIZE, p.Limits.File}} {
+		if l.bound <= 0 {
+			continue
+		}
+		var now unix.Rlimit
+		if err := unix.Getrlimit(l.what, &now); err != nil {
+			return err
+		}
+		bound := min(uint64(l.bound), now.Max)
+		if err := unix.Setrlimit(l.what, &unix.Rlimit{Cur: bound, Max: bound}); err != nil {
+			return fmt.Errorf("resource %d: %w", l.what, err)
+		}
+	}
+	return nil
+}
+
+// limitsSay tells what holds of a Setup.
+func limitsSay(s Setup) (says []string) {
+	if l := landlockSays(privileges{Keep: s.KeepPrivileges, Writable: s.Writable}); l != "" {
+		says = append(says, l)
+	}
+	return says
+}

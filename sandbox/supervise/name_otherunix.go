@@ -1,0 +1,5 @@
+//go:build unix && !linux && !darwin
+
+package supervise
+
+func processName(int) string { return "" }

@@ -1,0 +1,152 @@
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// readProc reads one process; an error means that there is none.
+func readProc(pid int) (p proc, err error) {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return p, err
+	}
+	// The name is in parentheses and may contain anything.
+	_, rest, ok := bytes.Cut(line[max(bytes.LastIndexByte(line, ')'), 0):], []byte(") "))
+	fields := bytes.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return p, fmt.Errorf("reading process %d: unexpected %q", pid, line)
+	}
+	p.pid = pid
+	p.parent, _ = strconv.Atoi(string(fields[1]))
+	p.group, _ = strconv.Atoi(string(fields[2]))
+	p.start, _ = strconv.ParseUint(string(fields[19]), 10, 64)
+	switch fields[0][0] {
+	case 'Z', 'X', 'x':
+		// The state is that of the first thread. The others may go on, for good or
+		// until they have been killed too; children may be theirs.
+		threads, _ := strconv.Atoi(string(fields[17]))
+		p.dead = threads <= 1
+		p.stopped = !p.dead && othersStopped(pid)
+	case 'T', 't':
+		p.stopped = true
+	case 'D':
+		p.waiting = true
+	}
+	return p, nil
+}
+
+// othersStopped says whether all threads of a process are stopped but the first,
+// which has ended.
+func othersStopped(pid int) bool {
+	states, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	if err != nil {
+		return false
+	}
+	for _, name := range states {
+		line, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := bytes.Cut(line[max(bytes.LastIndexByte(line, ')'), 0):], []byte(") "))
+		if len(rest) == 0 || !bytes.ContainsAny(rest[:1], "TtZXx") {
+			return false
+		}
+	}
+	return true
+}
+
+// survey is a look at the processes below one.
+type survey struct {
+	live []proc
+	// churn says that a process ended during the look, so that a child of it may
+	// have been missed.
+	churn bool
+	// ghosts are the dead that were met in this look or in those before.
+	ghosts snapshot
+}
+
+// look visits every live process below root as it is found, parents first. A
+// process is the child either of one that is met or of one that ends meanwhile,
+// which is then reported as churn. The dead of earlier looks are no churn.
+func look(root int, ghosts snapshot, visit func(proc)) survey {
+	s := survey{ghosts: ghosts}
+	s.below(root, visit)
+	return s
+}
+
+func (s *survey) below(pid int, visit func(proc)) {
+	for _, child := range children(pid) {
+		p, ok := s.read(child)
+		if !ok {
+			continue
+		}
+		s.live = append(s.live, p)
+		visit(p)
+		s.below(child, visit)
+		s.read(child) // its children were complete if it still lives
+	}
+}
+
+func (s *survey) read(pid int) (proc, bool) {
+	p, err := readProc(pid)
+	if err != nil {
+		s.churn = true
+		return p, false
+	}
+	if _, known := s.ghosts[p.procID]; p.dead && !known {
+		s.ghosts[p.procID] = struct{}{}
+		s.churn = true
+	}
+	return p, !p.dead
+}
+
+// descendants lists what lives below pid.
+func descendants(pid int) []proc { return look(pid, snapshot{}, func(proc) {}).live }
+
+// children lists the children of every thread of a process.
+func children(pid int) []int {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, t := range tasks {
+		list, err := os.ReadFile(dir + "/" + t.Name() + "/children")
+		if err != nil {
+			continue
+		}
+		for f := range bytes.FieldsSeq(list) {
+			if child, err := strconv.Atoi(string(f)); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+// killProc sends SIGKILL to exactly this process, and to no later one of the
+// same number.
+func killProc(p procID) { signalProc(p, unix.SIGKILL) }
+
+func signalProc(p procID, sig unix.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if errors.Is(err, unix.ENOSYS) {
+		_ = unix.Kill(p.pid, sig)
+		return
+	}
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if now, err := readProc(p.pid); err == nil && now.procID == p {
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+}

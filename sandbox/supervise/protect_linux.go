@@ -1,0 +1,44 @@
+package supervise
+
+import (
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/enforce"
+	"gander.dev/gander/sandbox/policy"
+)
+
+// guarded is a tree with what is protected in it.
+type guarded struct {
+	tree       string
+	protection *policy.Protection
+	now        *atomic.Pointer[treePolicy]
+}
+
+// explain adds to a denial the rule that it is by.
+func (c *closure) explain(d enforce.Denial) sandbox.Denial {
+	out := sandbox.Denial{Operation: d.Operation, Path: d.Path, PID: d.PID}
+	for i, g := range c.guarded {
+		rel, err := filepath.Rel(g.tree, d.Path)
+		if err != nil || !filepath.IsLocal(rel) || c.sets[i].Ignored(d.Path, false) || c.sets[i].Ignored(d.Path, true) {
+			continue
+		}
+		if g.now.Load().git.closes(filepath.ToSlash(rel)) {
+			out.Rule, out.Why = sandbox.DeniedByGit, "it keeps content of closed files"
+			return out
+		}
+		if r, ok := g.protection.Protects(filepath.ToSlash(rel)); ok {
+			out.Rule, out.Why = r.Name(), r.Why
+			if !r.Fixed {
+				out.Allow = r.Entry()
+			}
+			return out
+		}
+		if strings.HasPrefix(d.Operation, "rename") || strings.HasPrefix(d.Operation, "symlink") {
+			out.Rule, out.Why = "directories with protected files", "a directory or link there could become a protected one"
+		}
+	}
+	return out
+}

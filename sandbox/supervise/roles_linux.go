@@ -1,0 +1,51 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// The roles that the program takes besides the supervisor's.
+const (
+	roleLaunch   = "launch"   // L while it still has privileges
+	roleLauncher = "launcher" // L
+	roleShepherd = "shepherd"
+)
+
+// ownerFD is the descriptor of the socket to S in L, to L's starter in a shepherd.
+const ownerFD = 3
+
+func runRole(role string, args []string) int {
+	var err error
+	switch role {
+	case roleLaunch:
+		err = launch(args)
+	case roleLauncher:
+		err = withOwner(serveLauncher)
+	case roleShepherd:
+		err = withOwner(serveShepherd)
+	default:
+		err = fmt.Errorf("unknown role %q", role)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "supervise %s: %v\n", role, err)
+		return 1
+	}
+	return 0
+}
+
+// withOwner prepares a process that stays and runs it on the socket to its owner.
+func withOwner(serve func(*fdConn) error) error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("closing the process to others: %w", err)
+	}
+	takeSignals()
+	conn, err := newFDConn(os.NewFile(ownerFD, "owner"))
+	if err != nil {
+		return err
+	}
+	unix.CloseOnExec(ownerFD)
+	return serve(conn)
+}

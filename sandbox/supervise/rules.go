@@ -1,0 +1,66 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gander.dev/gander/sandbox"
+)
+
+// ownRulesTime bounds passing on changed rules.
+const ownRulesTime = 10 * time.Second
+
+// maxOwnRules bounds the person's own rules file, in bytes.
+const maxOwnRules = 1 << 20
+
+// ReadRules makes the rules of a sandbox for Setup: for the project, by its real
+// path, and every writable mount. It is nil when the Spec has none.
+func ReadRules(spec sandbox.Spec, project string) (*Rules, error) {
+	if spec.Rules == nil {
+		return nil, nil
+	}
+	r := &Rules{Trees: []string{project}, Writes: spec.Rules.Writes}
+	for _, m := range spec.Mounts {
+		if !m.Writable {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(m.Path)
+		if err != nil {
+			return nil, fmt.Errorf("reading the rules of %s: %w", m.Path, err)
+		}
+		if st, err := os.Stat(real); err == nil && st.IsDir() {
+			r.Trees = append(r.Trees, real)
+		}
+	}
+	var err error
+	r.ownPath = spec.Rules.Own
+	r.Own, r.HasOwn, err = readOwn(r.ownPath)
+	return r, err
+}
+
+func readOwn(path string) (text string, ok bool, err error) {
+	if path == "" {
+		return "", false, nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("reading your own rules for files: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, maxOwnRules+1))
+	if err == nil && len(raw) > maxOwnRules {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxOwnRules)
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("reading your own rules for files: %w", err)
+	}
+	return string(raw), true, nil
+}

@@ -1,0 +1,383 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gander.dev/gander/sandbox"
+)
+
+const (
+	// shepherdKillTime is how long a shepherd has to kill what is below it before
+	// S does so.
+	shepherdKillTime = 150 * time.Millisecond
+	// freezePass is the pass of a kill at which the namespace is frozen.
+	freezePass = 3
+	// quietPasses is how many undisturbed looks in a row must find nothing.
+	quietPasses = 2
+	// markLooks bounds how often a mark looks again.
+	markLooks = 8
+	// answerTime is how long L and a shepherd have to answer. What runs inside can
+	// stop them, and nothing may wait for them for good.
+	answerTime = 30 * time.Second
+	// awakePause is between two signals to one of them to go on.
+	awakePause = 500 * time.Millisecond
+)
+
+// linux is the platform with a launcher and shepherds.
+type linux struct {
+	log      *slog.Logger
+	pid      int
+	launcher int                   // process id of L; set in setup
+	flock    atomic.Pointer[flock] // set at the end of setup
+	identity *Identity             // whom commands run as; nil for S's own user
+	closure  *closure              // of files, nil without rules
+	ending   atomic.Bool           // shutdown has begun
+	// freezing is held while the namespace is stopped: of two that stop it, the
+	// first to thaw would let go what the second waits for.
+	freezing sync.Mutex
+}
+
+func newPlatform(log *slog.Logger) (platform, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("becoming a subreaper: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("closing the process to others: %w", err)
+	}
+	takeSignals()
+	return &linux{log: log, pid: os.Getpid()}, nil
+}
+
+func (l *linux) keeper() keeper {
+	if l.closure == nil {
+		return nil
+	}
+	return l.closure
+}
+
+// transport takes stdin and stdout over and puts the null device in their place,
+// so that nothing that is started can hold or disturb the stream.
+func transport() (io.ReadWriteCloser, error) {
+	in, err := takeOver(0, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	out, err := takeOver(1, os.O_WRONLY)
+	if err != nil {
+		return nil, err
+	}
+	return stdioConn{in, out}, nil
+}
+
+func takeOver(fd, mode int) (*os.File, error) {
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, fmt.Errorf("taking descriptor %d over: %w", fd, err)
+	}
+	null, err := unix.Open(os.DevNull, mode|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("opening the null device: %w", err)
+	}
+	defer func() { _ = unix.Close(null) }()
+	if err := unix.Dup3(null, fd, 0); err != nil {
+		return nil, fmt.Errorf("replacing descriptor %d: %w", fd, err)
+	}
+	if err := unix.SetNonblock(own, true); err != nil {
+		return nil, fmt.Errorf("preparing the stream: %w", err)
+	}
+	return os.NewFile(uintptr(own), "stream"), nil
+}
+
+func (l *linux) setup(s Setup, denied func(sandbox.Denial)) (warnings []string, err error) {
+	if l.flock.Load() != nil {
+		return nil, errors.New("the supervisor was set up before")
+	}
+	if s.Root != nil {
+		if err := buildRoot(*s.Root); err != nil {
+			return nil, err
+		}
+	}
+	if s.Loopback {
+		if err := loopbackUp(); err != nil {
+			return nil, fmt.Errorf("%w: bringing up the loopback device: %w", ErrIsolation, err)
+		}
+	}
+	if s.Hostname != "" {
+		if err := unix.Sethostname([]byte(s.Hostname)); err != nil {
+			return nil, fmt.Errorf("%w: setting the host name: %w", ErrIsolation, err)
+		}
+	}
+	l.identity = s.Identity
+	p := privileges{Identity: s.Identity, Keep: s.KeepPrivileges, Writable: s.Writable, Limits: s.Limits}
+	if s.Rules != nil {
+		if l.closure, err = l.newClosure(*s.Rules, denied); err != nil {
+			return nil, err
+		}
+		p.Filter = l.closure.filter()
+	}
+	return nil, l.startLauncher(p)
+}
+
+func (l *linux) startLauncher(p privileges) error {
+	args, err := p.args()
+	if err != nil {
+		return err
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: append([]string{os.Args[0], Verb, roleLaunch}, args...),
+		Dir: "/", Env: []string{}, Stderr: os.Stderr, ExtraFiles: []*os.File{theirs},
+	}
+	err = cmd.Start()
+	_ = theirs.Close() // or the launcher's end would not be noticed
+	if err != nil {
+		_ = ours.Close()
+		return fmt.Errorf("starting the launcher: %w", err)
+	}
+	l.launcher = cmd.Process.Pid
+	_ = cmd.Process.Release() // reap collects it
+	go l.reap()               // ends with the process
+	if l.closure != nil {
+		if err := l.closure.serve(ours); err != nil {
+			_ = ours.Close()
+			return err
+		}
+	}
+	f := &flock{s: l, launcher: ours, herds: map[int]*herd{}}
+	first, err := f.add()
+	if err != nil {
+		return fmt.Errorf("%w; the supervisor's log has the launcher's own words", err)
+	}
+	l.flock.Store(f)
+	f.putBack(first)
+	f.starting = true
+	f.wg.Go(f.refill)
+	return nil
+}
+
+// reap collects whatever ends as a child of S: L, which ends the sandbox, and
+// orphans of dead shepherds.
+func (l *linux) reap() {
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if l.ending.Load() && err == nil {
+			continue
+		}
+		if err != nil && l.ending.Load() {
+			return
+		}
+		if err != nil || pid == l.launcher {
+			l.log.Error("the launcher has ended, and with it the sandbox", "status", ws)
+			ctx, cancel := context.WithTimeout(context.Background(), exitDeadline)
+			l.shutdown(ctx)
+			cancel()
+			os.Exit(1)
+		}
+	}
+}
+
+func (l *linux) start(p startParams, stdio [3]*os.File) (tree, error) {
+	if l.flock.Load() == nil {
+		return nil, errors.New("the supervisor is not set up")
+	}
+	fds := make([]int, 3)
+	for i, f := range stdio {
+		fds[i] = int(f.Fd())
+		if l.identity != nil && p.instead(i) == "" { // so that /dev/stdout can be opened again
+			_ = unix.Fchown(fds[i], l.identity.UID, l.identity.GID)
+		}
+	}
+	r, err := l.flock.Load().start(p, fds)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// live looks until a look was not disturbed; who was seen in any of them counts.
+func (l *linux) live() (snapshot, error) {
+	seen, ghosts := snapshot{}, snapshot{}
+	for range markLooks {
+		s := look(l.pid, ghosts, func(p proc) { seen[p.procID] = struct{}{} })
+		if !s.churn {
+			break
+		}
+	}
+	return seen, nil
+}
+
+func (l *linux) killSince(ctx context.Context, since snapshot) (int, error) {
+	return l.killWhile(ctx, func(p proc) bool {
+		_, old := since[p.procID]
+		return !old && p.pid != l.launcher && p.parent != l.launcher && !l.flock.Load().spares(p)
+	})
+}
+
+// killBelow kills a shepherd and everything that is or was below it. What has
+// lost its shepherd is a child of S.
+func (l *linux) killBelow(ctx context.Context, shepherd int) error {
+	_, err := l.killWhile(ctx, func(p proc) bool {
+		if p.pid == shepherd {
+			return p.parent == l.launcher
+		}
+		return l.below(p, shepherd)
+	})
+	return err
+}
+
+// below says whether p descends from a shepherd, or from none.
+func (l *linux) below(p proc, shepherd int) bool {
+	for p.parent != shepherd {
+		if p.pid == l.launcher || p.parent == l.launcher {
+			return false
+		}
+		if p.parent == l.pid {
+			return true
+		}
+		up, err := readProc(p.parent)
+		if err != nil {
+			return false // its parent ended just now; the next pass sees the new one
+		}
+		p = up
+	}
+	return true
+}
+
+// killWhile kills what match picks until nothing that it picks lives. It returns
+// how many that were.
+func (l *linux) killWhile(ctx context.Context, match func(proc) bool) (int, error) {
+	killed, ghosts := snapshot{}, snapshot{}
+	kill := func(p proc) {
+		if match(p) {
+			killProc(p.procID)
+			killed[p.procID] = struct{}{}
+		}
+	}
+	for pass, quiet := 0, 0; quiet < quietPasses; pass++ {
+		if pass == freezePass && l.pid == 1 {
+			return l.killFrozen(ctx, kill, killed)
+		}
+		s := look(l.pid, ghosts, kill)
+		if !slices.ContainsFunc(s.live, match) && !s.churn {
+			quiet++
+			continue
+		}
+		quiet = 0
+		if err := pause(ctx, pass); err != nil {
+			return len(killed), fmt.Errorf("some processes do not die, or fork faster than they are found: %w", err)
+		}
+	}
+	return len(killed), nil
+}
+
+// killFrozen kills at one instant, for which everything in S's PID namespace is
+// stopped: what forks all the time, and what is spared but forks. What is born
+// after that instant has only spared ancestors.
+func (l *linux) killFrozen(ctx context.Context, kill func(proc), killed snapshot) (int, error) {
+	err := l.frozen(ctx, func() { look(l.pid, snapshot{}, kill) })
+	if err != nil {
+		return len(killed), err
+	}
+	for pass := 0; anyAlive(killed); pass++ {
+		if err := pause(ctx, pass); err != nil {
+			return len(killed), fmt.Errorf("some processes do not die: %w", err)
+		}
+	}
+	return len(killed), nil
+}
+
+func anyAlive(ids snapshot) bool {
+	for id := range ids {
+		if p, err := readProc(id.pid); err == nil && p.procID == id && !p.dead {
+			return true
+		}
+	}
+	return false
+}
+
+// frozen calls do while everything else in S's PID namespace is stopped; a fork
+// that was under way has completed then. What was not stopped before goes on after.
+func (l *linux) frozen(ctx context.Context, do func()) error {
+	l.freezing.Lock()
+	defer l.freezing.Unlock()
+	stopped := snapshot{}
+	for _, p := range descendants(l.pid) {
+		if p.stopped {
+			stopped[p.procID] = struct{}{}
+		}
+	}
+	defer func() {
+		for _, p := range descendants(l.pid) {
+			if _, was := stopped[p.procID]; !was {
+				signalProc(p.procID, unix.SIGCONT)
+			}
+		}
+	}()
+	for pass := 0; ; pass++ {
+		// Again in every pass: the kernel lets a stopped process group go on when the
+		// end of its session leaves it an orphan.
+		if err := unix.Kill(-1, unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("stopping the sandbox's processes: %w", err)
+		}
+		if !slices.ContainsFunc(descendants(l.pid), func(p proc) bool { return !p.stopped && !p.waiting }) {
+			do()
+			return nil
+		}
+		if err := pause(ctx, pass); err != nil {
+			return fmt.Errorf("the sandbox's processes do not stop: %w", err)
+		}
+	}
+}
+
+// keepAwake lets L or a shepherd go on again and again, until stop is called: what
+// runs inside can stop it.
+func (l *linux) keepAwake(pid int) (stop func()) {
+	done := make(chan struct{})
+	go func() { // ends with stop
+		t := time.NewTicker(awakePause)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				l.freezing.Lock()
+				_ = unix.Kill(pid, unix.SIGCONT)
+				l.freezing.Unlock()
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// shutdown kills everything, in a PID namespace at one stroke.
+func (l *linux) shutdown(ctx context.Context) {
+	l.ending.Store(true)
+	if l.pid == 1 {
+		_ = unix.Kill(-1, unix.SIGKILL)
+		return
+	}
+	if l.flock.Load() != nil {
+		l.flock.Load().close()
+	}
+	_, _ = l.killWhile(ctx, func(proc) bool { return true })
+}
