@@ -1,0 +1,127 @@
+//go:build unix
+
+package ignore_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gander.dev/gander/sandbox/ignore"
+)
+
+// What an agent may put in place of a rules file. None of it may hang, leave the
+// root, or mean that nothing is hidden.
+var breakages = []struct {
+	name, why string
+	do        func(path string) error
+}{
+	{"a pipe", "not a regular file", func(p string) error { return syscall.Mkfifo(p, 0o644) }},
+	{"a directory", "not a regular file", func(p string) error { return os.Mkdir(p, 0o755) }},
+	{"a link out", "escapes", func(p string) error { return os.Symlink("/etc/passwd", p) }},
+	{"a relative link out", "escapes", func(p string) error { return os.Symlink("../../../../../../../../etc/passwd", p) }},
+	{"a link to nothing", "link to nothing", func(p string) error { return os.Symlink("nothing", p) }},
+	{"a link to a device", "escapes", func(p string) error { return os.Symlink("/dev/zero", p) }},
+	{"a link to itself", "too many", func(p string) error { return os.Symlink(filepath.Base(p), p) }},
+	{"a huge file", "larger than", func(p string) error { return os.WriteFile(p, make([]byte, 2<<20), 0o644) }},
+	{"a hole", "larger than", func(p string) error { return os.Truncate(p, 1<<40) }},
+	{"a line without end", "line of", func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("?", 100_000)), 0o644) }},
+	{"too many rules", "more than", func(p string) error {
+		return os.WriteFile(p, []byte(strings.Repeat("{a,b,c,d}{a,b,c,d}\n", 10_000)), 0o644)
+	}},
+	{"no text", "not text", func(p string) error { return os.WriteFile(p, []byte("a\x00b\n"), 0o644) }},
+}
+
+func breakIt(t *testing.T, path string, do func(string) error) {
+	t.Helper()
+	if err := do(path); err == nil {
+		return
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil { // for those that need a file
+		t.Fatal(err)
+	}
+	if err := do(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBrokenRulesKeepTheLastGood(t *testing.T) {
+	for _, b := range breakages {
+		t.Run(b.name, func(t *testing.T) {
+			p := newProject(t, ".gooseignore", "*.key\n", "sub/.gooseignore", "*.pem\n")
+			p.hides("x.key sub/x.pem !ok")
+			for _, name := range []string{".gooseignore", "sub/.gooseignore"} {
+				p.remove(name)
+				breakIt(t, p.path(name), b.do)
+			}
+			p.hides("x.key sub/x.pem !ok !sub/ok")
+			if err := p.Err(); err == nil || !strings.Contains(err.Error(), b.why) {
+				t.Errorf("Err: %v, want %q", err, b.why)
+			}
+			p.remove(".gooseignore")
+			p.remove("sub/.gooseignore")
+			p.write(".gooseignore", "new\n")
+			p.hides("new !x.key !sub/x.pem")
+			if err := p.Err(); err != nil {
+				t.Error("after mending: ", err)
+			}
+		})
+	}
+}
+
+func TestBrokenRulesFromTheStartHideEverything(t *testing.T) {
+	for _, b := range breakages {
+		t.Run(b.name, func(t *testing.T) {
+			p := newProject(t)
+			p.write("sub/file", "")
+			breakIt(t, p.path("sub/.gooseignore"), b.do)
+			p.hides("sub/x sub/a/b !x .env")
+			breakIt(t, p.path(".gooseignore"), b.do)
+			p.open(ignore.SetOptions{})
+			p.hides("x a/b sub/x")
+			if d := p.Explain(p.path("x"), false); !strings.Contains(d.Rule.String(), "cannot be read") {
+				t.Errorf("it explains itself as %v", d.Rule)
+			}
+			p.remove(".gooseignore")
+			p.write(".gooseignore", "k\n")
+			p.hides("k !x sub/x")
+		})
+	}
+}
+
+func TestLinksToRules(t *testing.T) {
+	p := newProject(t, "rules/mine", "*.key\n", "real/.gooseignore", "*.pem\n")
+	if err := os.Symlink("rules/mine", p.path(".gooseignore")); err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, ".gooseignore"), []byte("*\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"inside": "real", "outside": outside} {
+		if err := os.Symlink(target, p.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.open(ignore.SetOptions{})
+	p.hides("x.key !.env real/x.pem !inside/x.pem !outside/x")
+	p.write("rules/mine", "*.txt\n") // the link itself does not change
+	p.hides("x.txt !x.key")
+	if err := p.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheRootMayBeALink(t *testing.T) {
+	p := newProject(t, ".gooseignore", "/x\n")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(p.root, link); err != nil {
+		t.Fatal(err)
+	}
+	real := p.root
+	p.root = link
+	p.open(ignore.SetOptions{})
+	p.hides("x !y " + filepath.Join(real, "x") + " !" + filepath.Join(real, "y"))
+}

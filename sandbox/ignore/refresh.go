@@ -1,0 +1,117 @@
+package ignore
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+)
+
+// The most rules files below a root, and bytes of rules, that are followed. An
+// agent can make many; beyond, a directory's rules count as unreadable.
+const (
+	maxFiles = 4096
+	maxTotal = 8 << 20
+)
+
+// current is the Matcher for what is in a directory, after a look at the rules
+// that hold there.
+func (s *Set) current(dir string) *Matcher {
+	if s.o.MaxAge > 0 {
+		if at, ok := s.recent.get(dir); ok && time.Since(at) < s.o.MaxAge {
+			return s.Matcher()
+		}
+	}
+	now := time.Now()
+	if stale := s.stale(dir); len(stale) > 0 {
+		s.update(stale)
+	}
+	if s.o.MaxAge > 0 {
+		s.recent.put(dir, now)
+	}
+	return s.Matcher()
+}
+
+// Refresh looks at all rules files that are known.
+func (s *Set) Refresh() {
+	s.mu.RLock()
+	var stale []*rulesFile
+	for _, f := range s.all() {
+		if f.stale() {
+			stale = append(stale, f)
+		}
+	}
+	s.mu.RUnlock()
+	if len(stale) > 0 {
+		s.update(stale)
+	}
+}
+
+// stale lists the rules files on the way to a directory, and in it, that have
+// changed or appeared.
+func (s *Set) stale(dir string) []*rulesFile {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var stale []*rulesFile
+	for _, f := range []*rulesFile{s.global, s.files[""]} {
+		if f.stale() {
+			stale = append(stale, f)
+		}
+	}
+	for ; dir != ""; dir = parent(dir) {
+		f := s.files[dir]
+		if f == nil {
+			f = &rulesFile{dir: dir, path: s.roots[0] + string(filepath.Separator) + filepath.FromSlash(dir) + string(filepath.Separator) + FileName}
+		}
+		if f.stale() {
+			stale = append(stale, f)
+		}
+	}
+	return stale
+}
+
+// update reads files again, and makes a new Matcher when that changed a rule.
+func (s *Set) update(stale []*rulesFile) {
+	s.mu.Lock()
+	changed := false
+	for _, f := range stale {
+		if s.reread(f) {
+			changed = true
+		}
+	}
+	if changed {
+		s.rebuild()
+	}
+	s.mu.Unlock()
+	if changed && s.o.OnChange != nil {
+		s.o.OnChange()
+	}
+}
+
+// reread brings one file up to date. s.mu is held.
+func (s *Set) reread(f *rulesFile) bool {
+	if !f.global {
+		if s.files[f.dir] == nil {
+			s.files[f.dir] = newRulesFile(s.roots[0], f.dir)
+		}
+		f = s.files[f.dir]
+	}
+	if !f.stale() {
+		return false // somebody else did it meanwhile
+	}
+	failed := f.err
+	changed := f.update(s.names, s.pause)
+	if changed && f.dir != "" && (len(s.files) > maxFiles || s.size+len(f.text) > maxTotal) {
+		f.err = errors.New("there are too many rules below " + s.roots[0])
+		f.rules = f.closed(f.err, s.names)
+	}
+	if changed || f.err != nil && failed == nil {
+		s.tell(f)
+	}
+	if !f.there && f.dir != "" {
+		delete(s.files, f.dir)
+	}
+	if changed && s.o.Watcher != nil {
+		s.o.Watcher.extend(s)
+	}
+	return changed
+}

@@ -1,0 +1,187 @@
+package ignore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// A Watcher tells Sets at once that a rules file has changed. One is enough for a
+// process. It watches the directories that hold rules files: a file itself is
+// another one after an editor has saved it.
+//
+// A Set looks by itself before it decides, so that nothing depends on an event
+// that is late or lost; a Watcher is for those who keep what was decided.
+type Watcher struct {
+	fs   *fsnotify.Watcher
+	log  *slog.Logger
+	stop chan struct{}
+	done chan struct{}
+
+	mu   sync.Mutex               // guards what is below
+	sets map[*Set]map[string]bool // with the directories that are watched for each
+}
+
+const (
+	// debounce gathers the events of one change.
+	debounce = 5 * time.Millisecond
+	// poll finds what no event tells: links' targets, directories that were
+	// replaced, watches that the system refused.
+	poll = 2 * time.Second
+)
+
+// NewWatcher starts watching. A nil logger means that nobody hears of problems.
+func NewWatcher(log *slog.Logger) (*Watcher, error) { return newWatcher(log, poll) }
+
+func newWatcher(log *slog.Logger, poll time.Duration) (*Watcher, error) {
+	f, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watching ignore rules: %w; raise the system's limit of watches, or go on without", err)
+	}
+	w := &Watcher{
+		fs: f, log: cmp.Or(log, slog.New(slog.DiscardHandler)),
+		stop: make(chan struct{}), done: make(chan struct{}), sets: map[*Set]map[string]bool{},
+	}
+	go w.run(poll)
+	return w, nil
+}
+
+// Close ends the watching; Sets go on by looking.
+func (w *Watcher) Close() error {
+	close(w.stop)
+	<-w.done
+	return w.fs.Close()
+}
+
+// follow begins to watch for a Set.
+func (w *Watcher) follow(s *Set) {
+	w.mu.Lock()
+	w.sets[s] = map[string]bool{}
+	w.mu.Unlock()
+	w.extend(s)
+}
+
+// extend watches the directories of a Set's rules files, as long as it is
+// followed. Rules in a directory that had none are found when something there is
+// decided. s.mu is held, or nobody knows s yet.
+func (w *Watcher) extend(s *Set) {
+	dirs := []string{s.roots[0]}
+	if s.global.path != "" && s.global.memory == nil {
+		dirs = append(dirs, filepath.Dir(s.global.path))
+	}
+	for dir := range s.files {
+		dirs = append(dirs, filepath.Dir(s.files[dir].path))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if watched := w.sets[s]; watched != nil {
+		for _, dir := range dirs {
+			w.add(watched, dir)
+		}
+	}
+}
+
+// add watches one directory; w.mu is held.
+func (w *Watcher) add(dirs map[string]bool, dir string) {
+	if dirs[dir] {
+		return
+	}
+	err := w.fs.Add(dir)
+	dirs[dir] = err == nil
+	if err != nil {
+		w.log.Debug("a directory is looked at, not watched", "dir", dir, "error", err)
+	}
+}
+
+// forget ends the watching for a Set.
+func (w *Watcher) forget(s *Set) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dirs := w.sets[s]
+	delete(w.sets, s)
+	for dir, watched := range dirs {
+		if watched && !w.shared(dir) {
+			_ = w.fs.Remove(dir) // it may be gone
+		}
+	}
+}
+
+func (w *Watcher) shared(dir string) bool {
+	for _, dirs := range w.sets {
+		if dirs[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *Watcher) run(poll time.Duration) {
+	defer close(w.done)
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	var due <-chan time.Time
+	concerned := map[*Set]bool{}
+	for {
+		select {
+		case <-w.stop:
+			return
+		case e := <-w.fs.Events:
+			if w.concerns(e, concerned); len(concerned) > 0 && due == nil {
+				due = time.After(debounce)
+			}
+		case err := <-w.fs.Errors:
+			w.log.Debug("watching ignore rules", "error", err)
+			if errors.Is(err, fsnotify.ErrEventOverflow) {
+				w.refreshAll()
+			}
+		case <-ticker.C:
+			w.refreshAll()
+		case <-due:
+			for s := range concerned {
+				s.Refresh()
+			}
+			clear(concerned)
+			due = nil
+		}
+	}
+}
+
+// concerns collects the Sets that an event is about.
+func (w *Watcher) concerns(e fsnotify.Event, sets map[*Set]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dir := filepath.Dir(e.Name)
+	for s, dirs := range w.sets {
+		if e.Name == s.o.Global || fold(filepath.Base(e.Name)) == FileName && dirs[dir] {
+			sets[s] = true
+		}
+		if e.Has(fsnotify.Remove|fsnotify.Rename) && dirs[e.Name] {
+			dirs[e.Name] = false // to be watched anew when it is back
+			sets[s] = true
+		}
+	}
+}
+
+// refreshAll looks at everything, and watches again what could not be watched.
+func (w *Watcher) refreshAll() {
+	w.mu.Lock()
+	var sets []*Set
+	for s, dirs := range w.sets {
+		sets = append(sets, s)
+		for dir, watched := range dirs {
+			if !watched {
+				w.add(dirs, dir)
+			}
+		}
+	}
+	w.mu.Unlock()
+	for _, s := range sets {
+		s.Refresh()
+	}
+}

@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// gitControls are the entries of a git directory by which git is told to run
+// something, or to read its configuration elsewhere. The locks are those by which
+// git replaces the files.
+func gitControls() []string {
+	return []string{
+		"config", "config.lock", "config.worktree", "config.worktree.lock", "hooks", "commondir", "commondir.lock", "gitdir", "gitdir.lock",
+	}
+}
+
+// isGit reports whether a folded name is ".git", in the spellings of Windows, too.
+func isGit(name string) bool {
+	if !strings.HasPrefix(name, ".git") && !strings.HasPrefix(name, "git~1") {
+		return false
+	}
+	name, _, _ = strings.Cut(name, ":")
+	name = strings.TrimRight(name, ". ")
+	return name == ".git" || name == "git~1"
+}
+
+// gitTails are what is below each git directory of the path.
+func (p *Protection) gitTails(names []string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		for i, name := range names {
+			if isGit(name) && !yield(names[i+1:]) {
+				return
+			}
+		}
+		for _, dir := range p.gitDirs {
+			if len(names) >= len(dir) && slices.Equal(names[:len(dir)], dir) && !yield(names[len(dir):]) {
+				return
+			}
+		}
+	}
+}
+
+// inModules reports whether a path is, or is in, where git keeps the directories of
+// submodules and worktrees, or has such a directory in it.
+func (p *Protection) inModules(names []string) bool {
+	for tail := range p.gitTails(names) {
+		if len(tail) > 0 && (tail[0] == "modules" || tail[0] == "worktrees") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.gitDirs, func(dir []string) bool {
+		return len(names) < len(dir) && slices.Equal(names, dir[:len(names)])
+	})
+}
+
+// gitEntry names what is protected in git's directories; empty for the rest. The
+// entry .git itself is: as a file it leads git elsewhere, and a directory that is
+// renamed, or made, could have any configuration. In those of submodules, whose names
+// have any number of parts, the protected names are so at any depth.
+func (p *Protection) gitEntry(names []string) string {
+	for tail := range p.gitTails(names) {
+		switch {
+		case len(tail) == 0:
+			return ".git"
+		case slices.Contains(gitControls(), tail[0]):
+			return ".git/" + tail[0]
+		case tail[0] != "modules" && tail[0] != "worktrees":
+			continue
+		}
+		for _, name := range tail[1:] {
+			if slices.Contains(gitControls(), name) {
+				return ".git/" + tail[0] + "/…/" + name
+			}
+		}
+	}
+	return ""
+}

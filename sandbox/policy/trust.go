@@ -1,0 +1,89 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/natefinch/atomic"
+)
+
+// TrustStore remembers which content of which project's file the person trusts, in
+// a directory with a file per project. Another content is not trusted, nor the
+// same content in another project. Several processes may use it.
+type TrustStore struct{ Dir string }
+
+type trustRecord struct {
+	Project string    `json:"project"`
+	SHA256  string    `json:"sha256"`
+	Time    time.Time `json:"time"`
+}
+
+// Trusted reports whether the content of the project's file is trusted. What cannot
+// be read is not.
+func (s TrustStore) Trusted(project string, content []byte) bool {
+	file, real, err := s.file(project)
+	if err != nil {
+		return false
+	}
+	raw, err := os.ReadFile(file)
+	var r trustRecord
+	return err == nil && json.Unmarshal(raw, &r) == nil && r.Project == real && r.SHA256 == digest(content)
+}
+
+// Trust remembers the content of the project's file, and nothing that was trusted
+// in this project before.
+func (s TrustStore) Trust(project string, content []byte) error {
+	file, real, err := s.file(project)
+	if err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(trustRecord{real, digest(content), time.Now().UTC().Truncate(time.Second)}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("remembering the trust in %s: %w", project, err)
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return fmt.Errorf("remembering the trust in %s: %w; choose a directory that you can write with --home or GANDER_HOME", project, err)
+	}
+	if err := atomic.WriteFile(file, bytes.NewReader(append(raw, '\n'))); err != nil {
+		return fmt.Errorf("remembering the trust in %s: %w", project, err)
+	}
+	return os.Chmod(file, 0o600)
+}
+
+// Forget takes the trust in a project back; it reports whether there was any.
+func (s TrustStore) Forget(project string) (bool, error) {
+	file, _, err := s.file(project)
+	if err != nil {
+		return false, err
+	}
+	err = os.Remove(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// file is where the trust in a project is remembered, and the project's real path.
+func (s TrustStore) file(project string) (file, real string, err error) {
+	real, err = filepath.Abs(project)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("looking for the project %s: %w", project, err)
+	}
+	return filepath.Join(s.Dir, digest([]byte(real))[:32]+".json"), real, nil
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,332 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Pattern is a file or directory of a project, with all that is below it. Without a
+// slash it is a name at any depth (".vscode"); with one in the middle it is a path
+// at any depth (".github/workflows"), with one in front a path from the top
+// ("/deploy/keys"). "*", "?" and "[…]" match within a name. Case does not count.
+type Pattern struct {
+	text     string
+	names    []string // folded
+	anchored bool
+}
+
+// ParsePattern reads a pattern.
+func ParsePattern(text string) (Pattern, error) {
+	rest, anchored := strings.CutPrefix(strings.TrimSuffix(strings.TrimSuffix(text, "/**"), "/"), "/")
+	rest = strings.TrimPrefix(rest, "**/")
+	p := Pattern{text: text, anchored: anchored}
+	for name := range strings.SplitSeq(rest, "/") {
+		if _, err := path.Match(name, ""); err != nil || name == "" || name == "." || name == ".." || strings.Contains(name, "**") {
+			return p, fmt.Errorf("%q is not a pattern for files of the project; write a name (%q), a path (%q) or a path from its top (%q)",
+				text, ".vscode", ".github/workflows", "/deploy/keys")
+		}
+		p.names = append(p.names, fold(name))
+	}
+	return p, nil
+}
+
+// covers reports whether the path, as folded names, is the pattern's or below it.
+func (p *Pattern) covers(names []string) bool {
+	for start := range names {
+		if p.begins(names[start:]) {
+			return true
+		}
+		if p.anchored {
+			break
+		}
+	}
+	return false
+}
+
+func (p *Pattern) begins(names []string) bool {
+	if len(names) < len(p.names) {
+		return false
+	}
+	for i, name := range p.names {
+		if !matches(name, names[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Rule is why a file is protected.
+type Rule struct {
+	// Pattern is what it matches, and Group the group that has it, without "@"; empty
+	// for a pattern of Writes.Protect.
+	Pattern, Group string
+	// Why says what a write would do.
+	Why string
+	// Fixed says that no policy allows it.
+	Fixed bool
+}
+
+// Name is the rule in a few words, for a person.
+func (r Rule) Name() string {
+	if r.Group == "" {
+		return r.Pattern
+	}
+	return r.Pattern + " of @" + r.Group
+}
+
+// Entry is what Writes.Allow needs to allow it: the pattern, or the group where
+// there is no pattern for it.
+func (r Rule) Entry() string {
+	if r.Group == "git" {
+		return "@git"
+	}
+	return r.Pattern
+}
+
+// Protection judges the files of a project's tree. It does not change and is safe
+// for concurrent use.
+type Protection struct {
+	rules   []protected      // the fixed ones first
+	literal map[string][]int // rules by their first name, where that is one
+	wild    []int            // and the others
+	allow   []Pattern
+	git     bool
+	gitDirs [][]string
+}
+
+type protected struct {
+	Pattern
+	rule Rule
+}
+
+// Groups are the names of the groups that are protected.
+func (w Writes) Groups() []string {
+	var names []string
+	for _, g := range Groups() {
+		if (g.Default || slices.Contains(w.Protect, "@"+g.Name)) && !slices.Contains(w.Allow, "@"+g.Name) {
+			names = append(names, g.Name)
+		}
+	}
+	return names
+}
+
+// NewProtection compiles Writes. gitDirs are directories of the tree, relative to
+// its top, that git uses although they are not called ".git"; "" is the top itself.
+func NewProtection(w Writes, gitDirs ...string) (*Protection, error) {
+	p := &Protection{literal: map[string][]int{}}
+	for _, text := range always() {
+		if err := p.protect(text, Rule{Pattern: text, Why: "it decides what the sandbox permits", Fixed: true}); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range w.Protect {
+		if strings.HasPrefix(text, "@") {
+			continue
+		}
+		if err := p.protect(text, Rule{Pattern: text, Why: "the policy protects it"}); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range append(slices.Clone(w.Allow), w.Protect...) {
+		if err := CheckEntry(text); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range w.Allow {
+		if pattern, err := ParsePattern(text); err == nil && !strings.HasPrefix(text, "@") {
+			p.allow = append(p.allow, pattern)
+		}
+	}
+	for _, g := range Groups() {
+		if !slices.Contains(w.Groups(), g.Name) {
+			continue
+		}
+		p.git = p.git || g.Name == "git"
+		for _, text := range g.Patterns {
+			if err := p.protect(text, Rule{Pattern: text, Group: g.Name, Why: g.Why}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, dir := range gitDirs {
+		p.gitDirs = append(p.gitDirs, foldAll(dir))
+	}
+	return p, nil
+}
+
+// meta are the characters that make a name more than itself.
+const meta = `*?[\`
+
+// matches is path.Match, quicker for what patterns mostly are.
+func matches(pattern, name string) bool {
+	rest, star := strings.CutPrefix(pattern, "*")
+	switch {
+	case strings.ContainsAny(rest, meta):
+		ok, _ := path.Match(pattern, name)
+		return ok
+	case star:
+		return strings.HasSuffix(name, rest)
+	}
+	return pattern == name
+}
+
+// CheckEntry fails for what cannot be an entry of Writes.
+func CheckEntry(text string) error {
+	name, group := strings.CutPrefix(text, "@")
+	if !group {
+		_, err := ParsePattern(text)
+		return err
+	}
+	var names []string
+	for _, g := range Groups() {
+		if g.Name == name {
+			return nil
+		}
+		names = append(names, "@"+g.Name)
+	}
+	return fmt.Errorf("there is no group %q of protected files; there are %s", text, strings.Join(names, ", "))
+}
+
+func (p *Protection) protect(text string, r Rule) error {
+	pattern, err := ParsePattern(text)
+	if err != nil {
+		return err
+	}
+	if first := pattern.names[0]; strings.ContainsAny(first, meta) {
+		p.wild = append(p.wild, len(p.rules))
+	} else {
+		p.literal[first] = append(p.literal[first], len(p.rules))
+	}
+	p.rules = append(p.rules, protected{pattern, r})
+	return nil
+}
+
+// Protects reports whether nothing inside may write, make, replace, rename or
+// remove an entry of the tree, and why. rel is slash-separated, relative to the top.
+func (p *Protection) Protects(rel string) (Rule, bool) {
+	names := foldAll(rel)
+	i := p.match(names)
+	git := ""
+	if p.git {
+		git = p.gitEntry(names)
+	}
+	if i < 0 && git == "" {
+		return Rule{}, false
+	}
+	allowed := slices.ContainsFunc(p.allow, func(a Pattern) bool { return a.covers(names) })
+	switch {
+	case i >= 0 && p.rules[i].holds(allowed, names):
+		return p.rules[i].rule, true
+	case git != "" && !allowed:
+		return Rule{Pattern: git, Group: "git", Why: Groups()[0].Why}, true
+	}
+	return Rule{}, false
+}
+
+// holds reports whether a rule that covers a path protects it, too.
+func (r *protected) holds(allowed bool, names []string) bool {
+	switch {
+	case r.rule.Fixed:
+		return true
+	case r.rule.Group == "" || r.rule.Group == "git":
+		return !allowed
+	}
+	return !allowed && !isDependency(names)
+}
+
+// match is the first rule that covers a path; -1 without one.
+func (p *Protection) match(names []string) int {
+	found := -1
+	try := func(start int, rules []int) {
+		for _, i := range rules {
+			if (found < 0 || i < found) && (start == 0 || !p.rules[i].anchored) && p.rules[i].begins(names[start:]) {
+				found = i
+			}
+		}
+	}
+	for start, name := range names {
+		try(start, p.literal[name])
+		try(start, p.wild)
+	}
+	return found
+}
+
+// MayMove reports whether a directory may be moved from one path of the tree to
+// another: not when the names above it would make something of what is in it that
+// could not have been written there. It does not look at what there is, for that
+// may change while the directory moves.
+func (p *Protection) MayMove(from, to string) bool {
+	was, becomes := foldAll(from), foldAll(to)
+	for _, names := range [][]string{was, becomes} {
+		if p.git && p.inModules(names) {
+			return false
+		}
+		for i := range p.rules {
+			if p.rules[i].leads(names) {
+				return false
+			}
+		}
+	}
+	return p.free(becomes) || !p.free(was) && !slices.ContainsFunc(p.allow, func(a Pattern) bool { return a.leads(was) })
+}
+
+// MayLink reports whether a symbolic link may be made at a path: not where git
+// would take a directory of the agent's for one of its own.
+func (p *Protection) MayLink(rel string) bool { return !p.git || !p.inModules(foldAll(rel)) }
+
+// free reports whether files below a path may have names that are protected elsewhere.
+func (p *Protection) free(names []string) bool {
+	return isDependency(names) || slices.ContainsFunc(p.allow, func(a Pattern) bool { return a.covers(names) })
+}
+
+// isDependency reports whether a path is in a directory of other people's packages,
+// which have all kinds of files and which nobody opens as a project.
+func isDependency(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == "node_modules" || name == "site-packages" || name == "vendor"
+	})
+}
+
+// leads reports whether a path is the beginning of one that the pattern matches.
+func (p *Pattern) leads(names []string) bool {
+	if p.anchored {
+		return len(names) < len(p.names) && (&Pattern{names: p.names[:len(names)]}).begins(names)
+	}
+	for n := 1; n < len(p.names) && n <= len(names); n++ {
+		if (&Pattern{names: p.names[:n]}).begins(names[len(names)-n:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// fold gives names that some file system takes for the same one spelling.
+func fold(name string) string {
+	if strings.IndexFunc(name, func(r rune) bool { return r >= unicode.MaxASCII || 'A' <= r && r <= 'Z' }) < 0 {
+		return name
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff {
+			return -1 // HFS+ does not see them
+		}
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return unicode.ToLower(least)
+	}, name)
+}
+
+func foldAll(rel string) []string {
+	if rel == "" {
+		return nil
+	}
+	names := strings.Split(rel, "/")
+	for i, name := range names {
+		names[i] = fold(name)
+	}
+	return names
+}

@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+)
+
+func protection(t *testing.T, w Writes, gitDirs ...string) *Protection {
+	t.Helper()
+	p, err := NewProtection(w, gitDirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestProtects(t *testing.T) {
+	plain := Writes{}
+	for _, tt := range []struct {
+		w    Writes
+		rel  string
+		want string // the rule's name; empty: may be written
+	}{
+		{plain, ".git", ".git of @git"},
+		{plain, ".git/config", ".git/config of @git"},
+		{plain, ".git/config.lock", ".git/config.lock of @git"},
+		{plain, ".git/hooks/pre-commit", ".git/hooks of @git"},
+		{plain, ".GIT/Hooks/pre-commit", ".git/hooks of @git"},
+		{plain, ".g\u200cit/config", ".git/config of @git"},
+		{plain, "git~1/config", ".git/config of @git"},
+		{plain, ".git./config", ".git/config of @git"},
+		{plain, "sub/dir/.git/commondir", ".git/commondir of @git"},
+		{plain, ".git/x/.git/config", ".git/config of @git"},
+		{plain, ".git/modules/a/b/config", ".git/modules/…/config of @git"},
+		{plain, ".git/modules/a/hooks/post-checkout", ".git/modules/…/hooks of @git"},
+		{plain, ".git/worktrees/w/commondir", ".git/worktrees/…/commondir of @git"},
+		{plain, ".git/index", ""},
+		{plain, ".git/index.lock", ""},
+		{plain, ".git/refs/heads/config", ""},
+		{plain, ".git/refs/heads/hooks/x", ""},
+		{plain, ".git/objects/ab/cd", ""},
+		{plain, ".git/modules/a/objects/ab/cd", ""},
+		{plain, ".github/workflows/ci.yml", ""},
+		{plain, ".gitignore", ""},
+		{plain, "hooks/config", ""},
+		{plain, ".vscode", ".vscode of @editor"},
+		{plain, "a/.VSCode/tasks.json", ".vscode of @editor"},
+		{plain, "x.code-workspace", "*.code-workspace of @editor"},
+		{plain, "vscode/tasks.json", ""},
+		{plain, ".envrc", ".envrc of @shell"},
+		{plain, ".config/fish/config.fish", ".config/fish of @shell"},
+		{plain, ".config/other", ""},
+		{plain, ".gander.json", ".gander.json"},
+		{plain, "sub/.gooseignore", ".gooseignore"},
+		{plain, "AGENTS.md", ""},
+		{plain, "node_modules/p/.vscode/settings.json", ""},
+		{plain, "node_modules/p/.git/config", ".git/config of @git"},
+		{plain, "Makefile", ""},
+		{Writes{Protect: []string{"@ci"}}, ".github/workflows/ci.yml", ".github/workflows of @ci"},
+		{Writes{Protect: []string{"@ci"}}, ".github/CODEOWNERS", ""},
+		{Writes{Protect: []string{"/deploy"}}, "deploy/x", "/deploy"},
+		{Writes{Protect: []string{"/deploy"}}, "a/deploy/x", ""},
+		{Writes{Protect: []string{"a/b"}}, "x/a/b/c", "a/b"},
+		{Writes{Protect: []string{"*.tf"}}, "x/main.TF", "*.tf"},
+		{Writes{Allow: []string{"@editor"}}, ".vscode/tasks.json", ""},
+		{Writes{Allow: []string{".vscode/settings.json"}}, ".vscode/settings.json", ""},
+		{Writes{Allow: []string{".vscode/settings.json"}}, ".vscode/tasks.json", ".vscode of @editor"},
+		{Writes{Allow: []string{"@git"}}, ".git/config", ""},
+		{Writes{Allow: []string{"@agent", ".gander.json", ".gooseignore"}}, ".gander.json", ".gander.json"},
+	} {
+		r, ok := protection(t, tt.w).Protects(tt.rel)
+		if got := r.Name(); ok != (tt.want != "") || got != tt.want {
+			t.Errorf("%q under %+v: %q, %v; want %q", tt.rel, tt.w, got, ok, tt.want)
+		}
+	}
+}
+
+// TestProtectsGitDirs: git's directory may have another name, or be the project.
+func TestProtectsGitDirs(t *testing.T) {
+	p := protection(t, Writes{}, "real.git")
+	if _, ok := p.Protects("real.git/config"); !ok {
+		t.Error("the directory that .git leads to is open")
+	}
+	if _, ok := p.Protects("real.git"); !ok {
+		t.Error("the directory that .git leads to can be renamed")
+	}
+	if _, ok := protection(t, Writes{}, "").Protects("hooks/post-receive"); !ok {
+		t.Error("a bare repository is open")
+	}
+}
+
+func TestMayMove(t *testing.T) {
+	plain := protection(t, Writes{})
+	ci := protection(t, Writes{Protect: []string{"@ci"}})
+	top := protection(t, Writes{Protect: []string{"/deploy/keys"}})
+	free := protection(t, Writes{Allow: []string{"/sandbox/play"}})
+	elsewhere := protection(t, Writes{}, "a/real.git")
+	for _, tt := range []struct {
+		p        *Protection
+		from, to string
+		want     bool
+	}{
+		{plain, "a", "b", true},
+		{plain, "node_modules/.x-1234", "node_modules/x", true},
+		{plain, "x", "node_modules/x", true},
+		{plain, "node_modules/x", "x", false},
+		{plain, "node_modules", "old", false},
+		{plain, ".git/modules/a", ".git/x", false},
+		{plain, "x", ".git/modules/a", false},
+		{plain, "x", ".git/modules", false},
+		{plain, ".git/rebase-apply", ".git/x", true},
+		{plain, "c", ".config", false},
+		{plain, "gh", ".github", true},
+		{ci, "gh", ".github", false},
+		{ci, "gh", "a/.GitHub", false},
+		{ci, ".github", "gh", false},
+		{top, "a", "b", true},
+		{top, "a", "deploy", false},
+		{top, "a", "x/deploy", true},
+		{free, "sandbox/play/x", "y", false},
+		{free, "sandbox", "y", false},
+		{free, "sandbox/play/x", "sandbox/play/y", true},
+		{elsewhere, "a", "b", false},
+	} {
+		if got := tt.p.MayMove(tt.from, tt.to); got != tt.want {
+			t.Errorf("%s → %s: %v, want %v", tt.from, tt.to, got, tt.want)
+		}
+	}
+	for rel, want := range map[string]bool{".git/modules": false, ".git/modules/refs": false, ".git/refs": true, "a": true} {
+		if got := plain.MayLink(rel); got != want {
+			t.Errorf("a link at %s: %v, want %v", rel, got, want)
+		}
+	}
+}
+
+func TestPatternErrors(t *testing.T) {
+	for _, text := range []string{"", "/", "a//b", "a/../b", ".", "[", "a/**/b"} {
+		if _, err := ParsePattern(text); err == nil || !strings.Contains(err.Error(), "not a pattern") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func BenchmarkProtects(b *testing.B) {
+	p, err := NewProtection(Writes{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Protects("node_modules/some-package/dist/index.js")
+	}
+}
+
+func TestSize(t *testing.T) {
+	for text, want := range map[string]Size{"0": 0, "512MB": 512 << 20, "4GiB": 4 << 30, "1.5g": 3 << 29, "1000": 1000, "7 kb": 7 << 10} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
+			t.Errorf("%q = %d, %v; want %d", text, s, err, want)
+		}
+		again := Size(-1)
+		if err := again.UnmarshalText([]byte(s.String())); err != nil || again != s {
+			t.Errorf("%s reads as %d, %v", s, again, err)
+		}
+	}
+	for _, text := range []string{"", "GB", "-1", "1e30GB", "4 apples"} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q = %d", text, s)
+		}
+	}
+}
