@@ -1,0 +1,3 @@
+package enforce
+
+func olderAttacks() []attack { return nil }

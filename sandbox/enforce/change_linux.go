@@ -1,0 +1,270 @@
+package enforce
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// entry is a name in a directory that a call is about.
+type entry struct {
+	parent int
+	name   string
+	in     []*tree // the trees that the directory is in
+}
+
+// dots reports whether the name is one that the kernel refuses in its own way.
+func (e entry) dots() bool { return e.name == "." || e.name == ".." }
+
+func (t *task) entry(dir int32, addr uint64) (entry, unix.Errno) {
+	name, e := t.path(addr)
+	if e != 0 {
+		return entry{}, e
+	}
+	base, e := t.base(dir, name)
+	if e != 0 {
+		return entry{}, e
+	}
+	return t.entryOf(base, name)
+}
+
+func (t *task) entryOf(base int, name string) (entry, unix.Errno) {
+	parent, last, e := t.parent(base, name)
+	if e != 0 {
+		return entry{}, e
+	}
+	o, e := t.g.inspect(parent)
+	if e != 0 {
+		return entry{}, e
+	}
+	if strings.HasSuffix(name, "/") && last != "" {
+		last += "/" // rename, mkdir and rmdir of a directory
+	}
+	return entry{parent, last, o.trees}, 0
+}
+
+// at carries out a call that makes or removes one entry.
+func (t *task) at(dir int32, addr uint64, isDir bool, do func(parent int, name string) error) answer {
+	at, e := t.entry(dir, addr)
+	if e != 0 {
+		return done(e)
+	}
+	return t.change(at, isDir, do)
+}
+
+// change is at for an entry that was found.
+func (t *task) change(at entry, isDir bool, do func(parent int, name string) error) answer {
+	if !at.dots() {
+		if e := t.permitName(at.parent, strings.TrimSuffix(at.name, "/"), isDir); e != 0 {
+			return done(e)
+		}
+	}
+	if !t.waits() {
+		return done(unix.EINTR)
+	}
+	return done(number(do(at.parent, at.name)))
+}
+
+func (t *task) mkdir(dir int32, addr uint64, mode uint32) answer {
+	mode, e := t.mode(mode)
+	if e != 0 {
+		return done(e)
+	}
+	return t.at(dir, addr, true, func(parent int, name string) error { return unix.Mkdirat(parent, name, mode) })
+}
+
+// mknod makes no devices: nothing inside may.
+func (t *task) mknod(dir int32, addr uint64, mode uint32, dev int) answer {
+	kind := mode & unix.S_IFMT
+	if kind == unix.S_IFBLK || kind == unix.S_IFCHR && dev != 0 { // 0:0 is a whiteout, as overlay file systems have
+		return done(unix.EPERM)
+	}
+	mode, e := t.mode(mode)
+	if e != 0 {
+		return done(e)
+	}
+	return t.at(dir, addr, false, func(parent int, name string) error { return unix.Mknodat(parent, name, kind|mode, dev) })
+}
+
+func (t *task) symlink(target uint64, dir int32, addr uint64) answer {
+	text, e := t.path(target)
+	if e != 0 {
+		return done(e)
+	}
+	at, e := t.entry(dir, addr)
+	if e != 0 {
+		return done(e)
+	}
+	if !at.dots() {
+		if e := t.permitSymlink(at); e != 0 {
+			return done(e)
+		}
+	}
+	return t.change(at, false, func(parent int, name string) error { return unix.Symlinkat(text, parent, name) })
+}
+
+// unlink carries out unlink, unlinkat and rmdir.
+func (t *task) unlink(dir int32, addr uint64, flags int) answer {
+	return t.at(dir, addr, flags&unix.AT_REMOVEDIR != 0, func(parent int, name string) error {
+		return unix.Unlinkat(parent, name, flags)
+	})
+}
+
+// rename carries out the whole family. Nothing that is restricted may get another
+// name, nor anything the name of something restricted.
+func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, flags uint) answer {
+	from, e := t.entry(fromDir, fromAddr)
+	if e != 0 {
+		return done(e)
+	}
+	to, e := t.entry(toDir, toAddr)
+	if e != 0 {
+		return done(e)
+	}
+	if !from.dots() && !to.dots() {
+		if e := t.permitMove(from, to); e != 0 {
+			return done(e)
+		}
+		if flags&unix.RENAME_EXCHANGE != 0 {
+			if e := t.permitMove(to, from); e != 0 {
+				return done(e)
+			}
+		}
+	}
+	if !t.waits() {
+		return done(unix.EINTR)
+	}
+	return done(number(unix.Renameat2(from.parent, from.name, to.parent, to.name, flags)))
+}
+
+// permitMove decides whether what is at from may get the name to.
+func (t *task) permitMove(from, to entry) unix.Errno {
+	name := strings.TrimSuffix(from.name, "/")
+	fd, err := unix.Openat(from.parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return number(err)
+	}
+	o, e := t.permit(t.keep(fd), true)
+	if e != 0 {
+		return e
+	}
+	for _, n := range []entry{from, to} {
+		if e := t.permitName(n.parent, strings.TrimSuffix(n.name, "/"), o.isDir()); e != 0 {
+			return e
+		}
+	}
+	if !o.isDir() {
+		return 0
+	}
+	if !sameTrees(from.in, to.in) {
+		return unix.EXDEV // a tree is like a file system of its own: mv copies, through supervised opens
+	}
+	if e := t.permitPlace(&o, to); e != 0 {
+		return e
+	}
+	return t.permitMoveAll(&o)
+}
+
+// permitPlace decides whether a directory may be what it would be at another place.
+func (t *task) permitPlace(o *object, to entry) unix.Errno {
+	mount, path, e := t.g.pathOf(to)
+	if e != 0 {
+		return e
+	}
+	for _, tree := range o.trees {
+		was, _ := tree.really(t.g, o.stat.Mnt_id, o.path)
+		becomes, ok := tree.really(t.g, mount, path)
+		if !ok || !tree.policy().MayMove(was, becomes) {
+			return t.denied(path)
+		}
+	}
+	return 0
+}
+
+// permitSymlink decides whether an entry may become a symbolic link.
+func (t *task) permitSymlink(at entry) unix.Errno {
+	mount, path, e := t.g.pathOf(at)
+	if e != 0 {
+		return e
+	}
+	for _, tree := range at.in {
+		if rel, ok := tree.really(t.g, mount, path); !ok || !tree.policy().MayLink(rel) {
+			return t.denied(path)
+		}
+	}
+	return 0
+}
+
+// pathOf is where an entry is, or would be.
+func (g *Guard) pathOf(at entry) (mount uint64, path string, e unix.Errno) {
+	o, e := g.inspect(at.parent)
+	return o.stat.Mnt_id, strings.TrimSuffix(o.path, "/") + "/" + strings.TrimSuffix(at.name, "/"), e
+}
+
+// permitMoveAll decides whether everything below a directory may get other paths.
+func (t *task) permitMoveAll(o *object) unix.Errno {
+	for _, tree := range o.trees {
+		rel, _ := tree.really(t.g, o.stat.Mnt_id, o.path)
+		if !tree.policy().ByName() && tree.holdsRestricted(rel) {
+			return t.denied(o.path)
+		}
+	}
+	return 0
+}
+
+func sameTrees(a, b []*tree) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// link carries out link and linkat.
+func (t *task) link(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, flags int) answer {
+	to, e := t.entry(toDir, toAddr)
+	if e != 0 {
+		return done(e)
+	}
+	source, e := t.linkSource(fromDir, fromAddr, flags)
+	if e != 0 {
+		return done(e)
+	}
+	o, e := t.permit(source, true)
+	switch {
+	case e != 0:
+		return done(e)
+	case o.isDir():
+		return done(unix.EPERM)
+	case strings.HasPrefix(o.path, "/") && !sameTrees(o.trees, to.in):
+		return done(unix.EXDEV)
+	}
+	if e := t.permitName(to.parent, strings.TrimSuffix(to.name, "/"), false); e != 0 {
+		return done(e)
+	}
+	if !t.waits() {
+		return done(unix.EINTR)
+	}
+	err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+decimal(source), to.parent, to.name, unix.AT_SYMLINK_FOLLOW)
+	return done(number(err))
+}
+
+// linkSource is an O_PATH descriptor of what gets another name.
+func (t *task) linkSource(dir int32, addr uint64, flags int) (int, unix.Errno) {
+	name, e := t.path(addr)
+	if e != 0 {
+		return -1, e
+	}
+	base, e := t.base(dir, name)
+	if e != 0 {
+		return -1, e
+	}
+	if name == "" && flags&unix.AT_EMPTY_PATH != 0 {
+		return base, 0
+	}
+	return t.find(base, name, flags&unix.AT_SYMLINK_FOLLOW != 0)
+}

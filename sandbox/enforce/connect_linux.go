@@ -1,0 +1,133 @@
+package enforce
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxAddress is more than any socket address takes (sockaddr_storage).
+const maxAddress = 128
+
+// connect carries out connect on a copy of the caller's socket. A socket in the
+// file system is reached only when a process inside listens on it: others, such as
+// those of a Docker daemon or an agent with keys, do what is asked of them outside.
+func (t *task) connect() answer {
+	size := int(uint32(t.arg(2)))
+	if size < 2 || size > maxAddress {
+		return done(unix.EINVAL)
+	}
+	address := make([]byte, size)
+	if t.read(address, t.arg(1)) != size {
+		return done(unix.EFAULT)
+	}
+	socket, e := t.socket(int(t.fd(0)))
+	if e != 0 {
+		return done(e)
+	}
+	if binary.NativeEndian.Uint16(address) == unix.AF_UNIX && size > 2 && address[2] != 0 {
+		path, _, _ := bytes.Cut(address[2:], []byte{0})
+		return done(t.connectPath(socket, string(path)))
+	}
+	return done(connect(socket, address))
+}
+
+// socket is a copy of one of the caller's.
+func (t *task) socket(fd int) (int, unix.Errno) {
+	process, err := unix.PidfdOpen(t.process(), 0)
+	if err != nil {
+		return -1, number(err)
+	}
+	defer func() { _ = unix.Close(process) }()
+	socket, err := unix.PidfdGetfd(process, fd, 0)
+	if err != nil {
+		return -1, number(err)
+	}
+	t.keep(socket)
+	if !t.waits() {
+		return -1, unix.EINTR
+	}
+	return socket, 0
+}
+
+func connect(socket int, address []byte) unix.Errno {
+	_, _, e := unix.Syscall(unix.SYS_CONNECT, uintptr(socket), uintptr(unsafe.Pointer(&address[0])), uintptr(len(address)))
+	return e
+}
+
+func (t *task) connectPath(socket int, name string) unix.Errno {
+	base, e := t.base(here, name)
+	if e != 0 {
+		return e
+	}
+	path, e := t.find(base, name, true)
+	if e != 0 {
+		return e
+	}
+	o, e := t.permit(path, true)
+	if e != 0 {
+		return e
+	}
+	at := &unix.SockaddrUnix{Name: "/proc/self/fd/" + decimal(path)}
+	if e := t.permitListener(socket, at, &o); e != 0 {
+		return e
+	}
+	return number(unix.Connect(socket, at))
+}
+
+// permitListener finds out who listens before anything of the caller's reaches it.
+func (t *task) permitListener(socket int, at unix.Sockaddr, o *object) unix.Errno {
+	if t.g.o.OwnNetwork {
+		here, err := boundHere(o)
+		if err == nil && !here {
+			return t.denied(o.path)
+		}
+		if err == nil {
+			return 0
+		}
+	}
+	return t.askListener(socket, at, o.path)
+}
+
+// askListener connects a socket of its own, which the listener sees as a client
+// that says nothing.
+func (t *task) askListener(socket int, at unix.Sockaddr, path string) unix.Errno {
+	kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil {
+		return number(err)
+	}
+	probe, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return number(err)
+	}
+	defer func() { _ = unix.Close(probe) }()
+	if err := unix.Connect(probe, at); err != nil {
+		return number(err)
+	}
+	peer, err := unix.GetsockoptUcred(probe, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil || !t.g.o.Inside(int(peer.Pid)) {
+		return t.denied(path)
+	}
+	return 0
+}
+
+// ptrace is left to the kernel when the process is inside. What is judged is a
+// register, which the caller cannot change meanwhile.
+func (t *task) ptrace() answer {
+	if t.arg(0) == unix.PTRACE_TRACEME {
+		return proceed()
+	}
+	return t.touch(int(int32(t.arg(1))))
+}
+
+// touchMemory is process_vm_readv and process_vm_writev.
+func (t *task) touchMemory() answer { return t.touch(int(int32(t.arg(0)))) }
+
+func (t *task) touch(pid int) answer {
+	if !t.g.o.Inside(pid) {
+		return done(unix.EPERM)
+	}
+	return proceed()
+}

@@ -1,0 +1,159 @@
+package enforce
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// spareWorkers is how many workers wait for the turn; surplus ones end.
+	spareWorkers = 4
+	// maxWorkers bounds the threads that callers can keep busy, by slow file systems
+	// and full sockets; FIFOs are apart, see parking. Beyond it the sandbox waits.
+	maxWorkers = 512
+	// lateLook is how often it is looked whether who has the turn is stuck in a call.
+	lateLook = 2 * time.Millisecond
+	// quietLooks is after how many looks without a call nobody looks any more.
+	quietLooks = 10
+)
+
+// crew is the workers. One of them, who has the turn, waits in the kernel for the
+// next call: the kernel wakes everyone who waits there for each call, and a switch
+// of threads costs more than most answers. It keeps the turn while it answers,
+// unless more calls wait or the answer takes long.
+type crew struct {
+	turn chan struct{}
+	over chan struct{} // closed when no supervised process is left
+	end  func()        // closes over
+
+	idle    atomic.Int32 // workers that wait for the turn
+	workers atomic.Int32
+	wg      sync.WaitGroup
+
+	calls uint64 // guarded by the turn
+	// serving is the number of the call that who has the turn answers; 0 while it waits
+	// for one, and when it has given up the turn.
+	serving atomic.Uint64
+	asleep  atomic.Bool // nobody looks for late answers
+	wake    chan struct{}
+}
+
+func newCrew() *crew {
+	c := &crew{turn: make(chan struct{}, 1), over: make(chan struct{}), wake: make(chan struct{}, 1)}
+	c.end = sync.OnceFunc(func() { close(c.over) })
+	return c
+}
+
+// await waits for the turn. It fails when there are enough others who wait, and in
+// the end.
+func (c *crew) await() bool {
+	defer c.idle.Add(-1)
+	if c.idle.Add(1) > spareWorkers {
+		return false
+	}
+	select {
+	case <-c.turn:
+		return true
+	case <-c.over:
+		return false
+	}
+}
+
+// begin says that who has the turn answers a call, which it numbers.
+func (c *crew) begin() (call uint64) {
+	c.calls++
+	call = c.calls // the turn may be gone with the next line
+	c.serving.Store(call)
+	if c.asleep.Load() {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+	return call
+}
+
+// done says that a call is answered, and whether the turn is still with who did it.
+func (c *crew) done(call uint64) bool { return c.serving.CompareAndSwap(call, 0) }
+
+// give passes the turn on when it is with who answers the call.
+func (g *Guard) give(call uint64) {
+	if !g.crew.done(call) {
+		return
+	}
+	g.crew.turn <- struct{}{} // has room: there is one turn
+	if g.crew.idle.Load() == 0 {
+		g.hire()
+	}
+}
+
+// hire starts a worker.
+func (g *Guard) hire() {
+	c := g.crew
+	if c.workers.Add(1) > maxWorkers {
+		c.workers.Add(-1)
+		return
+	}
+	c.wg.Go(func() {
+		defer c.workers.Add(-1)
+		runtime.LockOSThread() // never unlocked: the thread ends with the worker
+		if err := g.prepare(); err != nil {
+			g.o.Log.Error("a thread that opens files for the sandbox cannot be prepared; the sandbox will not open files", "err", err)
+			c.end()
+			return
+		}
+		g.work()
+	})
+}
+
+// prepare makes the thread one that is disturbed by nothing and has the caller's rights.
+func (g *Guard) prepare() error {
+	if err := blockSignals(); err != nil {
+		return err
+	}
+	return g.o.Identity.take()
+}
+
+// hasten passes the turn on for who is late, until the end.
+func (g *Guard) hasten() {
+	c := g.crew
+	tick := time.NewTicker(lateLook)
+	defer tick.Stop()
+	for last, quiet := uint64(0), 0; ; {
+		select {
+		case <-c.over:
+			return
+		case <-tick.C:
+		}
+		now := c.serving.Load()
+		if now != 0 && now == last {
+			g.give(now)
+		}
+		last, quiet = now, quiet+1
+		if now != 0 {
+			quiet = 0
+		}
+		if quiet < quietLooks {
+			continue
+		}
+		quiet = 0
+		tick.Stop()
+		c.sleep()
+		tick.Reset(lateLook)
+	}
+}
+
+// sleep waits for a call. Either begin sees that nobody looks, or the call is seen here.
+func (c *crew) sleep() {
+	c.asleep.Store(true)
+	defer c.asleep.Store(false)
+	if c.serving.Load() != 0 {
+		return
+	}
+	select {
+	case <-c.wake:
+	case <-c.over:
+	}
+}

@@ -1,0 +1,77 @@
+package enforce
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// fifoUses are work with FIFOs, more of them than there are workers.
+func fifoUses() map[string]func(string) ([]byte, error) {
+	return map[string]func(string) ([]byte, error){
+		"more fifos than workers": script(`for i in $(seq 560); do mkfifo q$i; cat q$i > /dev/null & done
+for i in 1 2 3; do sleep 0.2; cat open > /dev/null; done
+for i in $(seq 560); do echo x > q$i; done; wait`),
+		"both ways": script(`mkfifo a b
+(exec 3> a; exec 4< b; echo there >&3; read -r l <&4; test "$l" = back && echo ok > done) &
+exec 3< a; exec 4> b; read -r l <&3; test "$l" = there; echo back >&4; wait; grep -q ok done`),
+		"a writer that waits":       script(`mkfifo w; (echo text > w) & sleep 0.2; test "$(cat w)" = text; wait`),
+		"not waiting":               script(`mkfifo n; python3 -c 'import os; os.close(os.open("n", os.O_RDONLY|os.O_NONBLOCK))'; timeout 1 python3 -c 'import os; os.open("n", os.O_RDWR)'`),
+		"descriptors keep blocking": script(`python3 -c 'import fcntl,os; f=os.open("open",os.O_RDONLY); assert not fcntl.fcntl(f,fcntl.F_GETFL)&os.O_NONBLOCK; g=os.open("open",os.O_WRONLY|os.O_APPEND); assert fcntl.fcntl(g,fcntl.F_GETFL)&os.O_APPEND and not fcntl.fcntl(g,fcntl.F_GETFL)&os.O_NONBLOCK; h=os.open("open",os.O_RDONLY|os.O_NONBLOCK); assert fcntl.fcntl(h,fcntl.F_GETFL)&os.O_NONBLOCK'`),
+		"killed while it waits":     script(`for i in $(seq 40); do mkfifo k$i; cat k$i & done; sleep 0.5; kill -9 $(jobs -p); wait || true; touch killed; while ! test -e stop; do sleep 0.05; done`),
+	}
+}
+
+// A caller that dies leaves nobody waiting for it.
+func TestFIFOsOfTheDead(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	s := start(t, dir, testPolicy(), nil, "use", "killed while it waits")
+	waiting := func() int {
+		s.guard.parking.mu.Lock()
+		defer s.guard.parking.mu.Unlock()
+		return len(s.guard.parking.waiting)
+	}
+	most := 0
+	deadline := time.Now().Add(30 * time.Second)
+	for ; time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		most = max(most, waiting())
+		if _, err := os.Stat(filepath.Join(dir, "killed")); err == nil && waiting() == 0 {
+			break
+		}
+	}
+	if n := waiting(); n > 0 || most == 0 {
+		t.Errorf("%d opens of killed processes still wait, of at most %d", n, most)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	s.run(t, &r)
+	if !r.Leak {
+		t.Errorf("the script failed: %s", r.Said)
+	}
+}
+
+// What works with FIFOs outside works inside.
+func TestFIFOs(t *testing.T) {
+	requireSupport(t)
+	for name, use := range fifoUses() {
+		if name == "killed while it waits" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			controlDir, _ := stage(t)
+			if c := perform(attack{"", use}, controlDir); !c.Leak {
+				t.Fatalf("the work fails outside, too: %s", c.Said)
+			}
+			dir, _ := stage(t)
+			var r report
+			start(t, dir, testPolicy(), nil, "use", name).run(t, &r)
+			if !r.Leak {
+				t.Errorf("ordinary work fails inside: %s", r.Said)
+			}
+		})
+	}
+}

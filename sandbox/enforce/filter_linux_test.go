@@ -1,0 +1,106 @@
+package enforce
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// What the filter does with each call and each flag that it looks at, by an
+// interpreter of its program.
+func TestFilter(t *testing.T) {
+	var raw []bpf.RawInstruction
+	for _, i := range filter(Filter{Connect: true}.table()) {
+		raw = append(raw, bpf.RawInstruction{Op: i.Code, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	}
+	insns, ok := bpf.Disassemble(raw)
+	if !ok {
+		t.Fatal("the program has instructions that are none")
+	}
+	vm, err := bpf.NewVM(insns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(arch uint32, nr uintptr, args ...uint64) uint32 {
+		data := make([]byte, 64) // the interpreter reads words as a network has them
+		binary.BigEndian.PutUint32(data[0:], uint32(nr))
+		binary.BigEndian.PutUint32(data[4:], arch)
+		for i, a := range args {
+			binary.BigEndian.PutUint32(data[16+8*i:], uint32(a))
+			binary.BigEndian.PutUint32(data[20+8*i:], uint32(a>>32))
+		}
+		got, err := vm.Run(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint32(got)
+	}
+	const (
+		allow  = unix.SECCOMP_RET_ALLOW
+		notify = unix.SECCOMP_RET_USER_NOTIF
+	)
+	unsupported := errno(unix.EPROTONOSUPPORT)
+	deny, missing := errno(unix.EPERM), errno(unix.ENOSYS)
+	for _, c := range (Filter{Connect: true}).table() {
+		if got := run(auditArch, c.nr); got != c.rule.result() {
+			t.Errorf("%s: %#x, want %#x", c.name, got, c.rule.result())
+		}
+	}
+	tests := []struct {
+		name string
+		want uint32
+		nr   uintptr
+		args []uint64
+	}{
+		{"read", allow, unix.SYS_READ, nil},
+		{"execve", allow, unix.SYS_EXECVE, nil},
+		{"openat for reading", notify, unix.SYS_OPENAT, []uint64{0, 0, unix.O_RDONLY}},
+		{"openat for writing", notify, unix.SYS_OPENAT, []uint64{0, 0, unix.O_WRONLY}},
+		{"openat O_PATH", allow, unix.SYS_OPENAT, []uint64{0, 0, unix.O_PATH}},
+		{"openat O_PATH O_CREAT, which is O_PATH", allow, unix.SYS_OPENAT, []uint64{0, 0, unix.O_PATH | unix.O_CREAT}},
+		{"openat of a directory", allow, unix.SYS_OPENAT, []uint64{0, 0, unix.O_DIRECTORY}},
+		{"openat O_DIRECTORY O_CREAT", notify, unix.SYS_OPENAT, []uint64{0, 0, unix.O_DIRECTORY | unix.O_CREAT}},
+		{"openat O_TMPFILE", notify, unix.SYS_OPENAT, []uint64{0, 0, unix.O_TMPFILE | unix.O_RDWR}},
+		{"openat, flags in the high word only", notify, unix.SYS_OPENAT, []uint64{0, 0, unix.O_PATH << 32}},
+		{"clone of a process", allow, unix.SYS_CLONE, []uint64{uint64(unix.SIGCHLD)}},
+		{"clone of a thread", allow, unix.SYS_CLONE, []uint64{unix.CLONE_THREAD | unix.CLONE_VM}},
+		{"clone into a user namespace", deny, unix.SYS_CLONE, []uint64{unix.CLONE_NEWUSER}},
+		{"clone into a mount namespace", deny, unix.SYS_CLONE, []uint64{unix.CLONE_NEWNS | uint64(unix.SIGCHLD)}},
+		{"unshare of files", allow, unix.SYS_UNSHARE, []uint64{unix.CLONE_FILES}},
+		{"unshare of a time namespace", deny, unix.SYS_UNSHARE, []uint64{unix.CLONE_NEWTIME}},
+		{"not dumpable", notify, unix.SYS_PRCTL, []uint64{unix.PR_SET_DUMPABLE, 0}},
+		{"dumpable", allow, unix.SYS_PRCTL, []uint64{unix.PR_SET_DUMPABLE, 1}},
+		{"another prctl", allow, unix.SYS_PRCTL, []uint64{unix.PR_SET_NAME, 0}},
+		{"typing into a terminal", deny, unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}},
+		{"pasting into a console", deny, unix.SYS_IOCTL, []uint64{0, unix.TIOCLINUX}},
+		{"typing, high word set", deny, unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI | 1<<32}},
+		{"another ioctl", allow, unix.SYS_IOCTL, []uint64{0, unix.TCGETS}},
+		{"a TCP socket", allow, unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM}},
+		{"a UDP socket", allow, unix.SYS_SOCKET, []uint64{unix.AF_INET6, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}},
+		{"a UNIX stream socket", allow, unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_NONBLOCK}},
+		{"a UNIX packet socket", allow, unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET}},
+		{"a UNIX datagram socket", unsupported, unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}},
+		{"a UNIX raw socket", unsupported, unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_RAW}},
+		{"a pair of UNIX datagram sockets", unsupported, unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_DGRAM}},
+		{"a UNIX datagram socket, high words set", unsupported, unix.SYS_SOCKET, []uint64{unix.AF_UNIX | 1<<32, unix.SOCK_DGRAM | 1<<32}},
+		{"netlink of routes", allow, unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}},
+		{"netlink of sockets", allow, unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}},
+		{"netlink of devices", allow, unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT}},
+		{"netlink of the audit", unsupported, unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}},
+		{"generic netlink", unsupported, unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC}},
+		{"a vsock", errno(unix.EAFNOSUPPORT), unix.SYS_SOCKET, []uint64{unix.AF_VSOCK, unix.SOCK_STREAM}},
+		{"a packet socket", errno(unix.EAFNOSUPPORT), unix.SYS_SOCKET, []uint64{unix.AF_PACKET, unix.SOCK_RAW}},
+		{"a socket of the kernel's crypto", errno(unix.EAFNOSUPPORT), unix.SYS_SOCKET, []uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}},
+		{"an x32 call", missing, x32Bit | unix.SYS_READ, nil},
+	}
+	for _, tt := range tests {
+		if got := run(auditArch, tt.nr, tt.args...); got != tt.want {
+			t.Errorf("%s: %#x, want %#x", tt.name, got, tt.want)
+		}
+	}
+	if got := run(unix.AUDIT_ARCH_I386, unix.SYS_READ); got != missing {
+		t.Errorf("a 32 bit call: %#x, want %#x", got, missing)
+	}
+}

@@ -1,0 +1,290 @@
+package enforce
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tree is a directory whose entries a policy judges.
+type Tree struct {
+	// Path is absolute and resolved, as the processes inside see it.
+	Path string
+	// Policy returns the policy of now; it is asked on every open.
+	Policy func() Policy
+}
+
+// Identity is whom the supervised processes run as.
+type Identity struct{ UID, GID int }
+
+// Options of a Guard.
+type Options struct {
+	Trees []Tree
+	// Identity is taken by the Guard's own threads, so that it never opens what the
+	// caller could not; nil where the caller is whoever the Guard is, without
+	// capabilities.
+	Identity *Identity
+	// Inside reports whether a process is a supervised one that others inside may
+	// look into. /proc, the memory and the sockets of the rest are closed.
+	Inside func(pid int) bool
+	// StaticMounts promises that no mount comes or goes while the Guard lives, as
+	// in a mount namespace of its own without propagation.
+	StaticMounts bool
+	// OwnNetwork promises that every socket of the network namespace belongs to a
+	// supervised process, or to one that they may talk to.
+	OwnNetwork bool
+	// Denied is told of what a policy refused, on the thread that the caller waits
+	// for: it must be quick. May be nil.
+	Denied func(Denial)
+	// Log is optional.
+	Log *slog.Logger
+}
+
+// Guard carries out or refuses what supervised processes ask of the kernel. It
+// belongs into a process that they cannot touch, in their mount and PID namespace.
+type Guard struct {
+	o        Options
+	trees    []*tree
+	slash    int // O_PATH descriptors
+	proc     int
+	mounts   *mountTable
+	listener listener
+	calls    map[int32]func(*task) answer
+	names    map[int32]string
+	self     int
+	readsAll bool        // this process may read the memory of any other inside
+	foreign  atomic.Bool // process_vm_readv is refused: /proc/PID/mem is read
+	crew     *crew
+	moves    sync.RWMutex // held by who must not see names move, see Hold
+	parking  parking
+}
+
+// New prepares a Guard. The trees must exist.
+func New(o Options) (*Guard, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Denied == nil {
+		o.Denied = func(Denial) {}
+	}
+	g := &Guard{o: o, crew: newCrew(), slash: -1, proc: -1, self: unix.Getpid(), calls: map[int32]func(*task) answer{}, names: map[int32]string{}}
+	for _, c := range openCalls() {
+		g.calls[int32(c.nr)], g.names[int32(c.nr)] = c.do, "open"
+	}
+	for _, c := range (Filter{Connect: true}).table() {
+		if c.rule == supervise {
+			g.calls[int32(c.nr)], g.names[int32(c.nr)] = c.do, c.name
+		}
+	}
+	g.calls[unix.SYS_PRCTL], g.names[unix.SYS_PRCTL] = (*task).hide, "prctl"
+	g.holdable()
+	g.readsAll = capability(unix.CAP_SYS_PTRACE)
+	if err := g.open(); err != nil {
+		g.release()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *Guard) open() (err error) {
+	if g.slash, err = openPath("/"); err != nil {
+		return err
+	}
+	if g.proc, err = openPath("/proc"); err != nil {
+		return err
+	}
+	if g.mounts, err = newMountTable(g.o.StaticMounts); err != nil {
+		return err
+	}
+	for _, t := range g.o.Trees {
+		opened, err := g.newTree(t)
+		if err != nil {
+			return err
+		}
+		g.trees = append(g.trees, opened)
+	}
+	return nil
+}
+
+func openPath(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("opening %s: %w", path, err)
+	}
+	return fd, nil
+}
+
+// Filter is what this Guard can answer for. Where the kernel, or a container's
+// manager, does not let it copy the sockets of others (Docker before 23), connect
+// is left alone; nothing else stands between a process and a socket in the file
+// system there.
+func (g *Guard) Filter() Filter {
+	process, err := unix.PidfdOpen(g.self, 0)
+	if err != nil {
+		return Filter{}
+	}
+	defer func() { _ = unix.Close(process) }()
+	fd, err := unix.PidfdGetfd(process, g.slash, 0)
+	if err != nil {
+		return Filter{}
+	}
+	_ = unix.Close(fd)
+	return Filter{Connect: true}
+}
+
+// Serve answers the calls that wait at a listener, which it takes over, until no
+// supervised process is left. It returns at once.
+func (g *Guard) Serve(fd int) {
+	g.listener = listener(fd)
+	g.listener.prepare()
+	_ = unix.Umask(0) // what is created for a caller has the caller's
+	g.crew.turn <- struct{}{}
+	g.crew.wg.Go(g.hasten)
+	g.hire()
+}
+
+// Close waits until no supervised process is left and lets go of everything.
+// Whoever calls it has killed them.
+func (g *Guard) Close() {
+	g.crew.wg.Wait()
+	g.release()
+}
+
+func (g *Guard) release() {
+	for _, t := range g.trees {
+		t.close()
+	}
+	if g.listener > 0 {
+		_ = unix.Close(int(g.listener))
+	}
+	for _, fd := range []int{g.slash, g.proc} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// work answers calls, one after the other, when it has the turn.
+func (g *Guard) work() {
+	n, path := new(notification), make([]byte, maxPath)
+	for g.crew.await() {
+		for mine := true; mine; {
+			e := g.listener.receive(n)
+			switch {
+			case e == 0:
+				mine = g.serve(n, path)
+			case errors.Is(e, unix.EINTR), e == invalidated && !g.listener.abandoned():
+			default:
+				g.crew.end()
+				return
+			}
+		}
+	}
+}
+
+// serve answers a call and reports whether the turn is still with the worker.
+func (g *Guard) serve(n *notification, path []byte) bool {
+	call := g.crew.begin()
+	if g.listener.pending() {
+		g.give(call)
+	}
+	g.answer(&task{g: g, n: n, call: call, buf: path, tid: int(n.pid), memory: -1})
+	return g.crew.done(call)
+}
+
+// blockSignals keeps all signals from this thread, but for those that are its own
+// faults. One that came while the kernel puts a descriptor into a caller would end
+// that half way: the caller gets its answer, and descriptor 0 instead of the file's.
+func blockSignals() error {
+	var all unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	for _, own := range []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP} {
+		bits := uint(unsafe.Sizeof(all.Val[0])) * 8
+		n := uint(own) - 1
+		all.Val[n/bits] &^= 1 << (n % bits)
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil); err != nil {
+		return fmt.Errorf("blocking signals: %w", err)
+	}
+	return nil
+}
+
+func (g *Guard) answer(t *task) {
+	defer t.close()
+	a := done(unix.ENOSYS)
+	if do := g.calls[t.n.nr]; do != nil {
+		a = do(t)
+	}
+	g.listener.reply(t.n.id, a)
+}
+
+// hide answers prctl(PR_SET_DUMPABLE, 0), the only prctl that is asked about. It
+// closes a process to its like; those that the Guard has to read pretend.
+func (t *task) hide() answer {
+	if t.g.readsAll && !t.g.o.Inside(t.process()) {
+		return proceed()
+	}
+	return done(0)
+}
+
+// take gives the thread the identity for good. Without one it keeps its user. Of
+// the capabilities only that to read other processes is kept: root inside has
+// none either.
+func (id *Identity) take() error {
+	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("keeping capabilities: %w", err)
+	}
+	if id != nil {
+		_, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
+		if e != 0 && e != unix.EPERM {
+			return fmt.Errorf("setgroups: %w", e)
+		}
+		gid, uid := uintptr(id.GID), uintptr(id.UID)
+		if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); e != 0 {
+			return fmt.Errorf("setresgid %d: %w", id.GID, e)
+		}
+		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); e != 0 {
+			return fmt.Errorf("setresuid %d: %w", id.UID, e)
+		}
+	}
+	have, err := capabilities()
+	if err != nil {
+		return err
+	}
+	have[0].Permitted &= 1 << unix.CAP_SYS_PTRACE
+	kept := [2]unix.CapUserData{{Permitted: have[0].Permitted, Effective: have[0].Permitted}}
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &kept[0]); err != nil {
+		return fmt.Errorf("capset: %w", err)
+	}
+	return nil
+}
+
+// capabilities are those of the calling thread.
+func capabilities() (have [2]unix.CapUserData, err error) {
+	if err = unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &have[0]); err != nil {
+		err = fmt.Errorf("capget: %w", err)
+	}
+	return have, err
+}
+
+// capability reports whether the thread has one of the first 32.
+func capability(c int) bool {
+	have, err := capabilities()
+	return err == nil && have[0].Permitted&(1<<c) != 0
+}
+
+// denied tells of a refusal and is its error.
+func (t *task) denied(path string) unix.Errno {
+	t.g.o.Denied(Denial{Operation: t.g.names[t.n.nr], Path: path, PID: t.tid})
+	return unix.EACCES
+}
+
+func decimal(n int) string { return strconv.Itoa(n) }

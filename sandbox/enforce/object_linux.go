@@ -1,0 +1,141 @@
+package enforce
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// deleted is what the kernel appends to the path of a removed file. A file of that
+// name can exist, too.
+const deleted = " (deleted)"
+
+// inode names a file, whatever its paths.
+type inode struct{ dev, ino uint64 }
+
+// object is a file that is open: what is judged is what was really reached.
+type object struct {
+	stat  unix.Statx_t
+	path  string // as the kernel has it; "pipe:[1]" and the like for what has none
+	trees []*tree
+}
+
+func (o *object) kind() uint16 { return o.stat.Mode & unix.S_IFMT }
+func (o *object) isDir() bool  { return o.kind() == unix.S_IFDIR }
+
+func (o *object) inode() inode {
+	return inode{unix.Mkdev(o.stat.Dev_major, o.stat.Dev_minor), o.stat.Ino}
+}
+
+// descriptorPath is the path of a descriptor of this process.
+func descriptorPath(fd int) (string, error) {
+	return os.Readlink("/proc/self/fd/" + decimal(fd))
+}
+
+// inspect looks at what a descriptor stands for.
+func (g *Guard) inspect(fd int) (object, unix.Errno) {
+	var o object
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &o.stat)
+	if err != nil {
+		return o, unix.EACCES
+	}
+	if o.path, err = descriptorPath(fd); err != nil {
+		return o, unix.EACCES
+	}
+	if !strings.HasPrefix(o.path, "/") {
+		return o, 0
+	}
+	for _, t := range g.trees {
+		if t.has(g, o.stat.Mnt_id, o.path) {
+			o.trees = append(o.trees, t)
+		}
+	}
+	return o, 0
+}
+
+// permit decides whether the caller may have a descriptor. write says that it
+// could change the object by it.
+func (t *task) permit(fd int, write bool) (object, unix.Errno) {
+	o, e := t.g.inspect(fd)
+	if e != 0 {
+		return o, e
+	}
+	return o, t.permitObject(&o, write)
+}
+
+func (t *task) permitObject(o *object, write bool) unix.Errno {
+	if o.kind() == unix.S_IFBLK {
+		return unix.EPERM // a disk has all files
+	}
+	if !strings.HasPrefix(o.path, "/") {
+		return 0
+	}
+	if rest, ok := t.g.mounts.proc(o.stat.Mnt_id, o.path); ok {
+		return t.permitProc(rest, write)
+	}
+	if forbids(t.g.access(o), write) {
+		return t.denied(o.path)
+	}
+	return 0
+}
+
+// forbids reports whether an access is too little.
+func forbids(a Access, write bool) bool { return a == None || a == ReadOnly && write }
+
+// access is what all policies together leave of an object.
+func (g *Guard) access(o *object) Access {
+	access := Full
+	was, gone := strings.CutSuffix(o.path, deleted)
+	for _, t := range g.trees {
+		access = max(access, t.judge(g, o.stat.Mnt_id, o.path, o.isDir()))
+		if gone {
+			access = max(access, t.judge(g, o.stat.Mnt_id, was, o.isDir()))
+		}
+		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
+			access = max(access, t.links.access(o.inode()))
+		}
+	}
+	return access
+}
+
+// harmless are the files of /proc/PID that may be read of any process.
+func harmless() []string {
+	return []string{"stat", "status", "cmdline", "comm", "statm", "cgroup", "limits"}
+}
+
+// permitProc decides about a path in proc: other processes are closed except for
+// what ps shows, and nothing but a process's own entries can be written.
+func (t *task) permitProc(path string, write bool) unix.Errno {
+	first, rest, _ := strings.Cut(path, "/")
+	pid, err := strconv.Atoi(first)
+	switch {
+	case err != nil && write:
+		return unix.EACCES
+	case err != nil:
+		return 0
+	case pid != t.g.self && (t.g.o.Inside(pid) || pid == t.process()):
+		return 0
+	case rest == "" || !write && slices.Contains(harmless(), rest):
+		return 0
+	}
+	return unix.EACCES
+}
+
+// permitName decides whether the caller may make, remove or replace an entry of a
+// directory.
+func (t *task) permitName(parent int, name string, dir bool) unix.Errno {
+	o, e := t.g.inspect(parent)
+	if e != 0 {
+		return e
+	}
+	path := strings.TrimSuffix(o.path, "/") + "/" + name
+	for _, tree := range t.g.trees {
+		if tree.judge(t.g, o.stat.Mnt_id, path, dir) != Full {
+			return t.denied(path)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,200 @@
+package enforce
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLinks is how many symbolic links the kernel follows in one path.
+const maxLinks = 40
+
+// openFlags are those that mean the same when the Guard opens for the caller.
+// O_CREAT, O_EXCL and O_TRUNC are carried out apart; openat2 refuses unknown ones.
+const openFlags = unix.O_ACCMODE | unix.O_APPEND | unix.O_NONBLOCK | unix.O_DSYNC | unix.O_SYNC | unix.O_ASYNC |
+	unix.O_DIRECT | unix.O_LARGEFILE | unix.O_DIRECTORY | unix.O_NOATIME
+
+// fixed is how openat2 has to resolve: never through a link of /proc into a
+// process, and, where mounts can change, not into another mount.
+func (g *Guard) fixed() uint64 {
+	if g.o.StaticMounts {
+		return unix.RESOLVE_NO_MAGICLINKS
+	}
+	return unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
+}
+
+// direct opens a path that leads over no symbolic link, which most do. The path is
+// then the object's own, and a few system calls less are needed to judge it.
+// handled is false when it has to be done the exact way.
+func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, handled bool) {
+	if name == "" || flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) != 0 {
+		return -1, 0, false
+	}
+	absolute, ok := t.absolute(dir, name)
+	if !ok {
+		return -1, 0, false
+	}
+	base, rest := t.g.nearest(absolute)
+	fd, err := unix.Openat2(base, rest, &unix.OpenHow{ // O_NONBLOCK: it may be a FIFO
+		Flags:   uint64(flags&(openFlags|unix.O_NOFOLLOW) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK),
+		Resolve: t.g.fixed() | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if errors.Is(err, unix.ENOENT) && name[0] == '/' {
+		return -1, unix.ENOENT, true
+	}
+	if err != nil {
+		return -1, 0, false
+	}
+	kind, e, handled := t.judgeDirect(fd, cleaned(absolute), flags&unix.O_ACCMODE != unix.O_RDONLY)
+	switch {
+	case e == 0 && handled && kind == unix.S_IFIFO && flags&(unix.O_NONBLOCK|unix.O_ACCMODE) == unix.O_RDONLY:
+		// It has to be waited for. Who waits to write has been let in, and must not find
+		// the reader gone meanwhile.
+		t.keep(fd)
+		return -1, 0, false
+	case e == 0 && handled && flags&unix.O_NONBLOCK == 0:
+		e = blocking(fd, flags)
+	}
+	if e != 0 || !handled {
+		_ = unix.Close(fd)
+		return -1, e, handled
+	}
+	return fd, 0, true
+}
+
+// cleaned is path.Clean, which costs as much as a system call, where it would change
+// nothing.
+func cleaned(absolute string) string {
+	if strings.Contains(absolute, "//") || strings.Contains(absolute, "/.") || strings.HasSuffix(absolute, "/") {
+		return path.Clean(absolute)
+	}
+	return absolute
+}
+
+// blocking takes O_NONBLOCK from a file that is open with flags besides it.
+func blocking(fd, flags int) unix.Errno {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&openFlags)
+	return number(err)
+}
+
+// absolute makes a path of the caller absolute, without looking at its links.
+func (t *task) absolute(dir int32, name string) (string, bool) {
+	if name[0] == '/' {
+		return name, true
+	}
+	link, ok := t.baseLink(dir)
+	if !ok {
+		return "", false
+	}
+	var buf [1024]byte
+	n, err := unix.Readlinkat(t.g.proc, link, buf[:])
+	if err != nil || n == len(buf) || buf[0] != '/' {
+		return "", false
+	}
+	at := string(buf[:n])
+	return strings.TrimSuffix(at, "/") + "/" + name, !strings.HasSuffix(at, deleted)
+}
+
+// nearest is the descriptor to begin at and the rest of the path.
+func (g *Guard) nearest(absolute string) (fd int, rest string) {
+	for _, t := range g.trees {
+		if rel, ok := below(absolute, t.path); ok && !t.isElsewhere() {
+			return t.fd, orHere(strings.TrimLeft(rel, "/"))
+		}
+	}
+	return g.slash, orHere(strings.TrimLeft(absolute, "/"))
+}
+
+func orHere(rest string) string {
+	if rest == "" {
+		return "."
+	}
+	return rest
+}
+
+// judgeDirect decides about a file that was opened by its own path. handled is
+// false when that path may not be all there is to know.
+func (t *task) judgeDirect(fd int, clean string, write bool) (kind uint16, e unix.Errno, handled bool) {
+	var o object
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &o.stat) != nil {
+		return 0, 0, false
+	}
+	if k := o.kind(); k != unix.S_IFREG && k != unix.S_IFDIR && k != unix.S_IFIFO && clean != "/dev/null" {
+		return 0, 0, false // devices have their own rules
+	}
+	if rest, ok := t.g.mounts.proc(o.stat.Mnt_id, clean); ok {
+		return o.kind(), t.permitProc(rest, write), true
+	}
+	access := Full
+	for _, tree := range t.g.trees {
+		if tree.shows(clean) {
+			return 0, 0, false
+		}
+		if rel, ok := below(clean, tree.path); ok {
+			access = max(access, tree.access(rel, o.isDir()))
+		}
+		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
+			access = max(access, tree.links.access(o.inode()))
+		}
+	}
+	if forbids(access, write) {
+		return o.kind(), t.denied(clean), true
+	}
+	return o.kind(), 0, true
+}
+
+// find resolves a path exactly as the kernel would for the caller and returns an
+// O_PATH descriptor of what it leads to. follow says what a link at its end means.
+func (t *task) find(base int, name string, follow bool) (int, unix.Errno) {
+	if name == "" {
+		return -1, unix.ENOENT
+	}
+	from, rest := base, name
+	if name[0] == '/' {
+		from, rest = t.g.nearest(name)
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: t.g.fixed()}
+	if !follow {
+		how.Flags |= unix.O_NOFOLLOW
+	}
+	fd, err := unix.Openat2(from, rest, &how)
+	switch {
+	case err == nil && !t.inProc(t.keep(fd)):
+		return fd, 0
+	case err == nil, errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
+		// /proc/self is not the Guard, and links into processes are to be looked at.
+		return t.walk(base, name, follow)
+	}
+	return -1, number(err)
+}
+
+// inProc reports whether a descriptor is of a proc file system.
+func (t *task) inProc(fd int) bool {
+	var f unix.Statfs_t
+	return unix.Fstatfs(fd, &f) != nil || f.Type == unix.PROC_SUPER_MAGIC
+}
+
+// parent resolves all of a path but its last component.
+func (t *task) parent(base int, name string) (fd int, last string, e unix.Errno) {
+	trimmed := strings.TrimRight(name, "/")
+	switch {
+	case name == "":
+		return -1, "", unix.ENOENT
+	case trimmed == "":
+		return -1, "", unix.EBUSY // the root
+	}
+	dir, last := ".", trimmed
+	if i := strings.LastIndexByte(trimmed, '/'); i >= 0 {
+		dir, last = trimmed[:i+1], trimmed[i+1:]
+	}
+	fd, e = t.find(base, dir, true)
+	return fd, last, e
+}
+
+// reopen opens what an O_PATH descriptor stands for, and nothing else.
+func reopen(fd, flags int, mode uint32) (int, unix.Errno) {
+	out, err := unix.Open("/proc/self/fd/"+decimal(fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY, mode)
+	return out, number(err)
+}

@@ -1,0 +1,163 @@
+package enforce
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxPath is PATH_MAX with its terminator.
+const maxPath = 4096
+
+// task is one call that waits for its answer.
+type task struct {
+	g      *Guard
+	n      *notification
+	call   uint64 // see crew
+	buf    []byte // of maxPath, for one path at a time
+	tid    int    // the caller's thread, as this process's PID namespace has it
+	memory int    // a descriptor of the caller's memory, or -1
+	files  []int
+}
+
+func (t *task) arg(i int) uint64 { return t.n.args[i] }
+
+// fd is an argument that is a descriptor of the caller.
+func (t *task) fd(i int) int32 { return int32(uint32(t.n.args[i])) }
+
+// keep closes fd when the call is answered.
+func (t *task) keep(fd int) int {
+	t.files = append(t.files, fd)
+	return fd
+}
+
+func (t *task) close() {
+	for _, fd := range t.files {
+		_ = unix.Close(fd)
+	}
+}
+
+// waits reports that the caller is still there: what was read of it is its own.
+// It is asked before anything is changed.
+func (t *task) waits() bool { return t.g.listener.valid(t.n.id) }
+
+// path copies a string out of the caller's memory. It is read once: what happens
+// to it there afterwards does not matter.
+func (t *task) path(addr uint64) (string, unix.Errno) {
+	buf := t.buf
+	for n := 0; n < len(buf); {
+		size := maxPath - int((addr+uint64(n))%maxPath) // up to the end of the page
+		if n == 0 {
+			size = min(size, 256) // most paths are short
+		}
+		size = min(size, len(buf)-n)
+		got := t.read(buf[n:n+size], addr+uint64(n))
+		if got <= 0 {
+			return "", unix.EFAULT
+		}
+		if i := bytes.IndexByte(buf[n:n+got], 0); i >= 0 {
+			return string(buf[:n+i]), 0
+		}
+		n += got
+	}
+	return "", unix.ENAMETOOLONG
+}
+
+// read copies the caller's memory and returns how much, 0 or less when none of it
+// can be read.
+func (t *task) read(buf []byte, addr uint64) int {
+	if !t.g.foreign.Load() {
+		local := unix.Iovec{Base: &buf[0]}
+		local.SetLen(len(buf))
+		n, err := unix.ProcessVMReadv(t.tid, []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(buf)}}, 0)
+		if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
+			return n
+		}
+		t.g.foreign.Store(true) // Docker before 23 refuses it without CAP_SYS_PTRACE
+	}
+	if t.memory < 0 {
+		fd, err := unix.Openat(t.g.proc, decimal(t.tid)+"/mem", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1
+		}
+		t.memory = t.keep(fd)
+	}
+	n, err := unix.Pread(t.memory, buf, int64(addr))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// base is what a path of the caller starts from.
+func (t *task) base(dir int32, path string) (int, unix.Errno) {
+	if strings.HasPrefix(path, "/") {
+		return t.g.slash, 0
+	}
+	link, ok := t.baseLink(dir)
+	if !ok {
+		return -1, unix.EBADF
+	}
+	fd, err := unix.Openat(t.g.proc, link, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil && dir != here {
+		return -1, unix.EBADF
+	}
+	if err != nil {
+		return -1, number(err)
+	}
+	return t.keep(fd), 0
+}
+
+// baseLink is the link in /proc to it.
+func (t *task) baseLink(dir int32) (string, bool) {
+	if dir == here {
+		return decimal(t.tid) + "/cwd", true
+	}
+	return decimal(t.tid) + "/fd/" + decimal(int(dir)), dir >= 0
+}
+
+// process is the caller's process id.
+func (t *task) process() int {
+	if n, err := strconv.Atoi(t.status("Tgid:")); err == nil {
+		return n
+	}
+	return t.tid
+}
+
+// mode is the mode of something new, with the caller's umask applied.
+func (t *task) mode(mode uint32) (uint32, unix.Errno) {
+	mask, err := strconv.ParseUint(t.status("Umask:"), 8, 32)
+	if err != nil {
+		return 0, unix.EACCES
+	}
+	return mode &^ uint32(mask) & 0o7777, 0
+}
+
+// status is a field of the caller's /proc/PID/status.
+func (t *task) status(field string) string {
+	b, err := os.ReadFile("/proc/" + decimal(t.tid) + "/status")
+	if err != nil {
+		return ""
+	}
+	for line := range bytes.Lines(b) {
+		if rest, ok := bytes.CutPrefix(line, []byte(field)); ok {
+			return string(bytes.TrimSpace(rest))
+		}
+	}
+	return ""
+}
+
+// number is an error as the caller gets it.
+func number(err error) unix.Errno {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[unix.Errno](err); ok {
+		return e
+	}
+	return unix.EIO
+}

@@ -1,0 +1,175 @@
+package enforce
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree is a Tree that is open.
+type tree struct {
+	path   string
+	policy func() Policy
+	fd     int    // O_PATH
+	mount  uint64 // the mount that it is on
+	// whole says that the mount shows the tree and nothing else: what has another
+	// path on it was moved out of the tree while it was held.
+	whole  bool
+	device string // and where it is inside of the file system
+	inner  string
+	// aliases are other mounts in whose paths it may show up.
+	aliases []string
+	links   *linkIndex
+	// watch is an inotify descriptor that tells when the directory, or one above,
+	// is moved; -1 where that cannot happen.
+	watch int
+	moved atomic.Bool
+}
+
+func (g *Guard) newTree(o Tree) (*tree, error) {
+	fd, err := openPath(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{path: o.Path, policy: o.Policy, fd: fd, watch: -1}
+	t.links = newLinkIndex(t)
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil {
+		t.close()
+		return nil, fmt.Errorf("looking at %s: %w", o.Path, err)
+	}
+	t.mount, t.whole = st.Mnt_id, st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+	var ok bool
+	if t.device, t.inner, ok = g.mounts.inner(t.mount, o.Path); !ok {
+		t.close()
+		return nil, fmt.Errorf("%s is not in the table of mounts under that name; name it without symbolic links", o.Path)
+	}
+	t.aliases = g.mounts.aliases(t.mount, t.device, t.inner)
+	if err := t.watchMoves(g.o.StaticMounts); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// watchMoves notices when the host moves the directory away, which it cannot where
+// it is a mount point of its own.
+func (t *tree) watchMoves(static bool) error {
+	var st unix.Statx_t
+	if unix.Statx(t.fd, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &st) == nil && static &&
+		st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return nil
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", t.path, err)
+	}
+	t.watch = fd
+	for p := t.path; p != "/"; p = filepath.Dir(p) {
+		if _, err := unix.InotifyAddWatch(fd, p, unix.IN_MOVE_SELF); err != nil {
+			return fmt.Errorf("watching %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+func (t *tree) close() {
+	_ = unix.Close(t.fd)
+	if t.watch >= 0 {
+		_ = unix.Close(t.watch)
+	}
+	t.links.close()
+}
+
+// isElsewhere reports whether paths of the tree may begin otherwise than with its
+// own: it was moved.
+func (t *tree) isElsewhere() bool {
+	if t.watch < 0 || t.moved.Load() {
+		return t.moved.Load()
+	}
+	var buf [256]byte
+	if n, _ := unix.Read(t.watch, buf[:]); n > 0 {
+		t.moved.Store(true)
+	}
+	return t.moved.Load()
+}
+
+// shows reports whether a path that is not below the tree's may yet lead into it.
+func (t *tree) shows(path string) bool {
+	for _, a := range t.aliases {
+		if _, ok := below(path, a); ok {
+			return true
+		}
+	}
+	return t.isElsewhere()
+}
+
+// judge is what the tree's policy leaves of an object that has the path on the
+// mount: by the name that it has there, and by where it is in the file system.
+func (t *tree) judge(g *Guard, mount uint64, path string, dir bool) Access {
+	access := Full
+	rel, ok := below(path, t.path)
+	switch {
+	case ok:
+		access = t.access(rel, dir)
+	case t.whole && mount == t.mount:
+		return None
+	}
+	if rel, ok := t.really(g, mount, path); ok {
+		access = max(access, t.access(rel, dir))
+	}
+	return access
+}
+
+// has reports whether the path on the mount is the tree, or in it.
+func (t *tree) has(g *Guard, mount uint64, path string) bool {
+	_, ok := t.really(g, mount, path)
+	return ok
+}
+
+// really is a path of a mount, as the kernel has it, relative to the tree.
+func (t *tree) really(g *Guard, mount uint64, path string) (string, bool) {
+	if mount == t.mount {
+		if rel, ok := below(path, t.path); ok {
+			return rel, true
+		}
+		if t.watch < 0 {
+			return "", false
+		}
+		now, err := descriptorPath(t.fd)
+		if err != nil {
+			return "", false
+		}
+		return below(path, now)
+	}
+	device, inner, ok := g.mounts.inner(mount, path)
+	if !ok || device != t.device {
+		return "", false
+	}
+	return below(inner, t.inner)
+}
+
+func (t *tree) access(rel string, dir bool) Access {
+	if rel == "" {
+		return Full
+	}
+	return t.policy().Access(rel, dir)
+}
+
+// holdsRestricted reports whether anything below a directory of the tree is
+// closed, or cannot be looked at.
+func (t *tree) holdsRestricted(rel string) bool {
+	err := filepath.WalkDir(filepath.Join(t.path, rel), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if rel, ok := below(path, t.path); !ok || t.access(rel, d.IsDir()) != Full {
+			return fs.ErrPermission
+		}
+		return nil
+	})
+	return err != nil
+}

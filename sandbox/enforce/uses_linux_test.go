@@ -1,0 +1,372 @@
+package enforce
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// script is ordinary work that ends with the word fine.
+func script(s string) func(string) ([]byte, error) {
+	return func(dir string) ([]byte, error) {
+		cmd := exec.Command("/usr/bin/timeout", "20", "/bin/bash", "-ec", s+"\necho "+secret) // the mark of success
+		cmd.Dir = dir
+		return cmd.CombinedOutput()
+	}
+}
+
+// uses are what people and their tools do all day.
+func uses() map[string]func(string) ([]byte, error) {
+	return map[string]func(string) ([]byte, error){
+		"files":            script(`echo a > a; cat a; cp a b; mv b c; ln a d; ln -s a e; cat e d; rm a c d e; mkdir -p x/y; rmdir x/y; rm -r x`),
+		"editors' saves":   script(`echo 1 > f; echo 2 > f.tmp; mv f.tmp f; grep -q 2 f; sed -i s/2/3/ f; grep -q 3 f; test "$(stat -c %a f)" = 666`),
+		"umask":            script(`umask 027; echo > f; test "$(stat -c %a f)" = 640; mkdir d; test "$(stat -c %a d)" = 750`),
+		"owner":            script(`echo > f; test "$(stat -c %u f)" = "$(id -u)"`),
+		"exclusive":        script(`set -o noclobber; echo > f; ! echo > f 2>/dev/null`),
+		"appending":        script(`echo a > f; echo b >> f; test "$(wc -l < f)" = 2; truncate -s 1 f; test "$(stat -c %s f)" = 1`),
+		"temporary":        script(`t=$(mktemp); echo > "$t"; rm "$t"; python3 -c 'import tempfile; f=tempfile.TemporaryFile(); f.write(b"x"); f.close()'`),
+		"unnamed file":     script(`python3 -c 'import os; f=os.open(".",os.O_TMPFILE|os.O_RDWR,0o600); os.write(f,b"x"); os.set_inheritable(f,True); os.execvp("ln",["ln","-L","/proc/self/fd/%d"%f,"named"])'; test -s named`),
+		"devices":          script(`echo > /dev/null; head -c 8 /dev/urandom | wc -c; head -c 1 /dev/zero > /dev/null; : > /dev/stderr; echo x > /dev/stdout`),
+		"pipes and fifos":  script(`mkfifo p; (echo hello > p &) ; read -r l < p; test "$l" = hello; echo y | cat | grep -q y`),
+		"process of mine":  script(`cat /proc/self/status > /dev/null; cat /proc/$$/maps > /dev/null; ls /proc/self/fd > /dev/null; cat /proc/meminfo > /dev/null`),
+		"locks":            script(`flock l true; flock -s l cat l`),
+		"mmap":             script(`python3 -c 'import mmap; f=open("m","w+b"); f.write(b"x"*4096); f.flush(); m=mmap.mmap(f.fileno(),0); m[0:1]=b"y"; m.flush()'; grep -q ^y m`),
+		"compile and run":  script(`for i in 1 2 3 4 5; do printf '#!/bin/sh\necho ran' > s$i; chmod +x s$i; ./s$i | grep -q ran; done`),
+		"copy and execute": script(`for i in 1 2 3 4 5 6 7 8 9 10; do cp /bin/true t$i; ./t$i; done`),
+		"threads":          script(`python3 -c 'import threading; [threading.Thread(target=lambda: open("open").read()).start() for _ in range(50)]'`),
+		"many at once":     script(`for i in $(seq 40); do (cat open > /dev/null; echo > f$i) & done; wait; test "$(ls f* | wc -l)" = 40`),
+		"tail -f":          script(`echo 1 > log; (timeout 5 tail -n +1 -f log > got & echo $! > pid; wait) & sleep 0.5; echo 2 >> log; sleep 1; kill $(cat pid) || true; wait; grep -q 2 got`),
+		"tar":              script(`mkdir a; echo 1 > a/b; tar cf t.tar a; rm -r a; tar xf t.tar; grep -q 1 a/b`),
+		"find and grep":    script(`find . -name plain | grep -q plain; grep -r plain sub | grep -q plain`),
+		"unix sockets": script(`python3 - <<'E'
+import socket,threading
+s=socket.socket(socket.AF_UNIX); s.bind("sock"); s.listen()
+def serve():
+    while True:
+        c,_=s.accept()
+        try: c.sendall(b"hi")
+        except OSError: continue # whoever asked only who listens
+        c.close()
+threading.Thread(target=serve,daemon=True).start()
+c=socket.socket(socket.AF_UNIX); c.connect("sock"); assert c.recv(2)==b"hi"
+E`),
+		"tcp": script(`python3 - <<'E'
+import socket,threading
+s=socket.create_server(("127.0.0.1",0))
+threading.Thread(target=lambda: s.accept()[0].sendall(b"hi")).start()
+assert socket.create_connection(s.getsockname()).recv(2)==b"hi"
+E`),
+		"debugging a child": script(`python3 - <<'E'
+import ctypes,os,signal
+libc=ctypes.CDLL(None,use_errno=True)
+pid=os.fork()
+if pid==0:
+    signal.pause()
+assert libc.ptrace(16,pid,0,0)==0, os.strerror(ctypes.get_errno())
+os.kill(pid,9)
+E`),
+		"a terminal":      script(`python3 -c 'import pty; pty.spawn(["sh","-c","echo > /dev/tty"])' < /dev/null`),
+		"git":             script(`git init -q . && git -c user.name=a -c user.email=a@b add open sub && git -c user.name=a -c user.email=a@b commit -qm x && git status --porcelain > /dev/null && git log --oneline | grep -q x`),
+		"a long path":     script(`d=$(printf 'x%.0s' $(seq 200)); for i in 1 2 3 4 5 6 7 8 9 10; do mkdir $d; cd $d; done; echo > f; cat f`),
+		"directory moves": script(`mkdir -p m/n; echo 1 > m/n/f; mv m o; cat o/n/f; mkdir q; mv o q/; cat q/o/n/f`),
+		"closed is EACCES": script(`python3 - <<'E'
+import errno
+try: open(".env")
+except OSError as e: assert e.errno==errno.EACCES, e
+else: raise SystemExit("opened")
+try: open("absent")
+except OSError as e: assert e.errno==errno.ENOENT, e
+try: open("sub/plain/x")
+except OSError as e: assert e.errno==errno.ENOTDIR, e
+try: open("sub","w")
+except OSError as e: assert e.errno==errno.EISDIR, e
+E`),
+		"talking outside":           plainScript(`python3 -c 'import socket; c=socket.socket(socket.AF_UNIX); c.connect("helper"); c.sendall(b"x"); print("` + secret + `")'`),
+		"reading an alias":          plainScript(`cat "$OUT/alias/.env"; cat "$OUT/alias/sub/../.env"; cd "$OUT/alias" && cat .env private/key`),
+		"reading what is read-only": script(`grep -q closed .rules`),
+		"reading again and again": script(`python3 - <<'E'
+import os
+want=open("open").read()
+assert want
+for i in range(20000):
+    fd=os.open("open",os.O_RDONLY)
+    assert fd>2, "open gave %d in round %d"%(fd,i)
+    assert os.read(fd,100).decode()==want[:100], i
+    os.close(fd)
+E`),
+	}
+}
+
+// plainScript is one that may not do what it tries.
+func plainScript(s string) func(string) ([]byte, error) { return shell("", s).try }
+
+// tries are uses that are meant to fail.
+func tries() []string { return []string{"talking outside", "reading an alias"} }
+
+func TestUses(t *testing.T) {
+	requireSupport(t)
+	for who, id := range identities(t) {
+		for name := range uses() {
+			if slices.Contains(tries(), name) {
+				continue
+			}
+			t.Run(who+"/"+name, func(t *testing.T) {
+				controlDir, _ := stage(t)
+				if c := perform(attack{"", uses()[name]}, controlDir); name != "closed is EACCES" && !c.Leak {
+					t.Fatalf("the work fails outside, too: %s", c.Said)
+				}
+				dir, _ := stage(t)
+				var r report
+				start(t, dir, testPolicy(), id, "use", name).run(t, &r)
+				if !r.Leak {
+					t.Errorf("ordinary work fails inside: %s", r.Said)
+				}
+			})
+		}
+	}
+}
+
+// Signals of this process, as the runtime and the ends of children cause them, do
+// not reach the threads that answer: the kernel would give the caller descriptor 0
+// when one came while its file was put into it.
+func TestSignals(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	s := start(t, dir, testPolicy(), nil, "use", "reading again and again")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			threads, _ := os.ReadDir("/proc/self/task")
+			for _, e := range threads {
+				if id, err := strconv.Atoi(e.Name()); err == nil {
+					_ = unix.Tgkill(os.Getpid(), id, unix.SIGURG)
+				}
+			}
+		}
+	}()
+	var r report
+	s.run(t, &r)
+	close(stop)
+	<-stopped
+	if !r.Leak {
+		t.Errorf("reading fails: %s", r.Said)
+	}
+}
+
+// race reads the closed file by several ways until the host says stop.
+func race(dir string) map[string]int {
+	counts := map[string]int{}
+	ways := []string{dir + "/.env", ".env", "sub/../.env", "/proc/self/cwd/.env", "link"}
+	for i := 0; ; i++ {
+		b, err := os.ReadFile(ways[i%len(ways)])
+		if bytes.Contains(b, []byte(secret)) {
+			counts["leaks"]++
+		}
+		if err == nil {
+			counts["opened"]++
+		}
+		if counts["reads"]++; counts["reads"]%50 == 0 {
+			if _, err := os.Stat("stop"); err == nil {
+				return counts
+			}
+		}
+	}
+}
+
+// The host replaces the closed file again and again, as editors do, while it is
+// being read.
+func TestHostReplaces(t *testing.T) {
+	requireSupport(t)
+	rounds := 500
+	if n := os.Getenv("GANDER_RACE_ROUNDS"); n != "" {
+		if _, err := fmt.Sscan(n, &rounds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, out := stage(t)
+	if err := os.Symlink(".env", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, dir, testPolicy(), nil, "race")
+	for i := range rounds {
+		temporary := filepath.Join(out, "new") // outside, or under a closed name
+		if i%2 == 0 {
+			temporary = filepath.Join(dir, "sub", ".env")
+		}
+		if err := os.WriteFile(temporary, []byte(secret), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			if err := os.Remove(filepath.Join(dir, ".env")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Rename(temporary, filepath.Join(dir, ".env")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var counts map[string]int
+	s.run(t, &counts)
+	t.Logf("%d replacements, %v", rounds, counts)
+	if counts["leaks"] > 0 || counts["reads"] == 0 {
+		t.Errorf("%v", counts)
+	}
+}
+
+// The policy of the moment counts for the next open.
+func TestPolicyChanges(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	var now atomic.Pointer[rules]
+	now.Store(&rules{})
+	s := start(t, dir, func() Policy { return now.Load() }, nil, "race")
+	now.Store(&rules{closed: []string{".env"}})
+	for deadline := time.Now().Add(30 * time.Second); s.denied() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was denied after the policy changed")
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]int
+	s.run(t, &got)
+}
+
+// Helpers outside that listen in the project are not reached.
+func TestOutsideSocket(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	l, err := net.Listen("unix", filepath.Join(dir, "helper"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_ = os.Chmod(filepath.Join(dir, "helper"), 0o777)
+	said := make(chan string, 4)
+	go func() { // ends with the listener
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b := make([]byte, 16)
+			n, _ := c.Read(b)
+			said <- string(b[:n])
+			_ = c.Close()
+		}
+	}()
+	var r report
+	start(t, dir, testPolicy(), nil, "use", "talking outside").run(t, &r)
+	if r.Leak {
+		t.Errorf("inside reached a listener outside: %s", r.Said)
+	}
+	select {
+	case s := <-said:
+		if s != "" {
+			t.Errorf("the listener outside was told %q", s)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the listener was not even asked who it is: the attempt never came")
+	}
+}
+
+// A directory is recognised by another mount of it.
+func TestMountAlias(t *testing.T) {
+	requireSupport(t)
+	dir, out := stage(t)
+	alias := filepath.Join(out, "alias")
+	if err := os.Mkdir(alias, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	mount := func() error { return unix.Mount(dir, alias, "", unix.MS_BIND, "") }
+	if err := mount(); err != nil {
+		if errors.Is(err, unix.EPERM) && os.Geteuid() != 0 {
+			t.Skip("only root can mount")
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(alias, unix.MNT_DETACH) })
+	var r report
+	start(t, dir, testPolicy(), nil, "use", "reading an alias").run(t, &r)
+	if r.Leak {
+		t.Errorf("read by another mount: %s", r.Said)
+	}
+}
+
+// What has moved with the project is still recognised.
+func TestMovedTree(t *testing.T) {
+	requireSupport(t)
+	dir, out := stage(t)
+	moved := filepath.Join(out, "moved")
+	s := start(t, dir, testPolicy(), nil, "race")
+	if err := os.Rename(dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond) // reads go on meanwhile
+	if err := os.WriteFile(filepath.Join(moved, "stop"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var counts map[string]int
+	s.run(t, &counts)
+	if counts["leaks"] > 0 {
+		t.Errorf("%v", counts)
+	}
+}
+
+// awaitEnviron waits until a process that was just started shows its environment:
+// the kernel fills it in after it has told the parent of the exec.
+func awaitEnviron(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && len(b) > 0 {
+			return
+		}
+	}
+	t.Fatal("the victim shows no environment")
+}
+
+// The processes outside are not looked into.
+func TestOtherProcesses(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	t.Setenv("SECRET_OF_THE_HOST", secret)
+	victim := exec.Command("/bin/sleep", "60")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = victim.Process.Kill(); _ = victim.Wait() }()
+	t.Setenv("VICTIM", fmt.Sprint(victim.Process.Pid))
+	awaitEnviron(t, victim.Process.Pid)
+	if r := perform(attack{"", spies()["environ"]}, dir); !r.Leak {
+		t.Fatalf("the control reads nothing: %s", r.Said)
+	}
+	for _, name := range slices.Sorted(keys(spies())) {
+		var r report
+		s := start(t, dir, testPolicy(), nil, "spy", name)
+		s.run(t, &r)
+		if r.Leak {
+			t.Errorf("%s: %s", name, r.Said)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package enforce
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// walker resolves a path one component at a time, where the kernel would follow
+// links of /proc that mean the Guard's process when the Guard follows them.
+type walker struct {
+	t      *task
+	dir    int      // where the rest begins
+	rest   []string // components that are to come
+	links  int
+	follow bool // also a link at the end
+}
+
+// walk resolves like find.
+func (t *task) walk(base int, name string, follow bool) (int, unix.Errno) {
+	w := &walker{t: t, dir: base, rest: components(name), follow: follow || strings.HasSuffix(name, "/")}
+	if name[0] == '/' {
+		w.dir = t.g.slash
+	}
+	for len(w.rest) > 0 {
+		if e := w.step(); e != 0 {
+			return -1, e
+		}
+	}
+	if strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.") {
+		if o, e := t.g.inspect(w.dir); e != 0 || !o.isDir() {
+			return -1, unix.ENOTDIR
+		}
+	}
+	return w.dir, 0
+}
+
+func components(name string) []string {
+	return slices.DeleteFunc(strings.Split(name, "/"), func(c string) bool { return c == "" || c == "." })
+}
+
+// step goes one component on.
+func (w *walker) step() unix.Errno {
+	name := w.rest[0]
+	w.rest = w.rest[1:]
+	next, err := unix.Openat(w.dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return number(err)
+	}
+	w.t.keep(next)
+	var st unix.Stat_t
+	if err := unix.Fstat(next, &st); err != nil {
+		return number(err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK || len(w.rest) == 0 && !w.follow {
+		w.dir = next
+		return 0
+	}
+	if w.links++; w.links > maxLinks {
+		return unix.ELOOP
+	}
+	return w.through(name, next)
+}
+
+// through follows a link.
+func (w *walker) through(name string, link int) unix.Errno {
+	if w.t.inProc(link) {
+		if target, ok := w.self(name); ok {
+			w.rest = append(components(target), w.rest...)
+			return 0
+		}
+		if w.magic(name) {
+			return w.into(name)
+		}
+	}
+	var buf [maxPath]byte
+	n, err := unix.Readlinkat(link, "", buf[:])
+	if err != nil {
+		return number(err)
+	}
+	target := string(buf[:n])
+	if target == "" {
+		return unix.ENOENT
+	}
+	if target[0] == '/' {
+		w.dir = w.t.g.slash
+	}
+	w.rest = append(components(target), w.rest...)
+	return 0
+}
+
+// self is what the links self and thread-self in the root of proc are to the caller.
+func (w *walker) self(name string) (string, bool) {
+	const procRoot = 1 // its inode
+	var st unix.Stat_t
+	if unix.Fstat(w.dir, &st) != nil || st.Ino != procRoot {
+		return "", false
+	}
+	switch name {
+	case "self":
+		return decimal(w.t.process()), true
+	case "thread-self":
+		return decimal(w.t.process()) + "/task/" + decimal(w.t.tid), true
+	}
+	return "", false
+}
+
+// magic reports whether a link does not lead over its text.
+func (w *walker) magic(name string) bool {
+	fd, err := unix.Openat2(w.dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return errors.Is(err, unix.ELOOP)
+}
+
+// into follows a link into a process, if that is one of the caller's own kind.
+func (w *walker) into(name string) unix.Errno {
+	o, e := w.t.g.inspect(w.dir)
+	if e != 0 {
+		return e
+	}
+	rest, ok := w.t.g.mounts.proc(o.stat.Mnt_id, o.path)
+	if !ok {
+		return unix.EACCES
+	}
+	if e := w.t.permitProc(rest+"/"+name, false); e != 0 {
+		return e
+	}
+	fd, err := unix.Openat(w.dir, name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return number(err)
+	}
+	w.dir = w.t.keep(fd)
+	return 0
+}
+
+// terminal opens the caller's controlling terminal: /dev/tty would be the Guard's.
+func (t *task) terminal(flags int) (int, unix.Errno) {
+	const first, last, perMajor = 136, 143, 256 // majors of /dev/pts
+	raw, err := os.ReadFile("/proc/" + decimal(t.tid) + "/stat")
+	if err != nil {
+		return -1, unix.ENXIO
+	}
+	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+	if len(fields) < 5 {
+		return -1, unix.ENXIO
+	}
+	n, err := strconv.ParseUint(string(fields[4]), 10, 32)
+	major, minor := int(unix.Major(n)), int(unix.Minor(n))
+	if err != nil || major < first || major > last {
+		return -1, unix.ENXIO
+	}
+	fd, err := unix.Open("/dev/pts/"+decimal((major-first)*perMajor+minor), flags&openFlags|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	return fd, number(err)
+}
