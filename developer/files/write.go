@@ -1,0 +1,280 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// WriteFile gives a file new content at once or not at all: a reader sees the old
+// or the new, also after a crash. What was there keeps its mode and owner; a new
+// file gets perm, less the umask. Missing parent directories are made. A symbolic
+// link is followed, when its target may be touched; another hard link keeps the
+// old content. A rules file may become stricter only ([LoosensError]). Where an
+// editor has the file, the editor changes it.
+//
+// Only where a file's owner cannot be kept, or its directory not be written, is
+// the file overwritten in place.
+func (s *Space) WriteFile(name string, data []byte, perm fs.FileMode) error {
+	abs := s.Abs(name)
+	for range attempts {
+		real, err := s.resolve(name)
+		if err != nil {
+			return err
+		}
+		if err := s.checkRules(real, data); err != nil {
+			return err
+		}
+		if ok, err := s.writeBuffer(abs, data); ok {
+			return err
+		}
+		err = s.writeReal(real, data, perm)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	return errUnsteady(abs)
+}
+
+// writeReal writes a path without links, through a handle of its directory: what
+// happens to the names above is of no consequence then.
+func (s *Space) writeReal(real string, data []byte, perm fs.FileMode) error {
+	dir, err := s.openParent(real, true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	base := filepath.Base(real)
+	old, err := dir.Lstat(base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return replace(dir, base, data, perm, nil)
+	case err != nil:
+		return err
+	case old.Mode()&fs.ModeSymlink != 0 || s.twins.hides(old):
+		return errMoved
+	case !old.Mode().IsRegular():
+		return fmt.Errorf("writing '%s': %w", real, ErrNotRegular)
+	}
+	err = replace(dir, base, data, perm, old)
+	if errors.Is(err, fs.ErrPermission) {
+		return overwrite(dir, base, data, old)
+	}
+	return err
+}
+
+// openParent opens the directory of a path without links, and makes it, and those
+// above it, when asked to.
+func (s *Space) openParent(real string, make bool) (*os.Root, error) {
+	parent := filepath.Dir(real)
+	dir, err := os.OpenRoot(parent)
+	if errors.Is(err, fs.ErrNotExist) && make {
+		return s.makeParent(parent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return dir, verify(dir, parent)
+}
+
+// makeParent makes a directory within the deepest one above it that is there.
+func (s *Space) makeParent(parent string) (*os.Root, error) {
+	above := filepath.Dir(parent)
+	for above != filepath.Dir(above) {
+		if _, err := os.Lstat(above); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		above = filepath.Dir(above)
+	}
+	dir, err := os.OpenRoot(above)
+	if err != nil {
+		return nil, err
+	}
+	if err := verify(dir, above); err != nil {
+		return nil, err
+	}
+	rel, err := filepath.Rel(above, parent)
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	for name := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		next, err := makeDir(dir, name)
+		dir.Close()
+		if err != nil {
+			return nil, err
+		}
+		dir = next
+	}
+	return dir, verify(dir, parent)
+}
+
+// makeDir makes a directory, if it is not there, and opens it; a link that took
+// its place is not followed.
+func makeDir(in *os.Root, name string) (*os.Root, error) {
+	if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	there, err := in.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if there.Mode()&fs.ModeSymlink != 0 {
+		return nil, errMoved
+	}
+	dir, err := in.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := dir.Stat(".")
+	if err == nil && !os.SameFile(info, there) {
+		err = errMoved
+	}
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
+// verify closes a handle that is not the directory of that path.
+func verify(dir *os.Root, path string) error {
+	err := verifyOpen(dir, path)
+	if err != nil {
+		dir.Close()
+	}
+	return err
+}
+
+func verifyOpen(dir *os.Root, path string) error {
+	f, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !isStill(f, path, info) {
+		return errMoved
+	}
+	return err
+}
+
+// replace writes a file beside the old one and renames it.
+func replace(dir *os.Root, base string, data []byte, perm fs.FileMode, old fs.FileInfo) error {
+	if old != nil {
+		perm = 0o600 // until it has the old one's mode
+	}
+	tmp, name, err := createTemp(dir, perm)
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if old != nil && err == nil {
+		err = likeOld(tmp, old)
+	}
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = dir.Rename(name, base)
+	}
+	if err != nil {
+		return errors.Join(err, dir.Remove(name))
+	}
+	syncDir(dir)
+	return nil
+}
+
+func createTemp(dir *os.Root, perm fs.FileMode) (*os.File, string, error) {
+	for range 100 {
+		name := tempName()
+		f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm.Perm())
+		if !errors.Is(err, fs.ErrExist) {
+			return f, name, err
+		}
+	}
+	return nil, "", errors.New("there are too many temporary files")
+}
+
+// likeOld gives a new file the old one's owner and mode; the owner first, because
+// changing it clears mode bits.
+func likeOld(f *os.File, old fs.FileInfo) error {
+	if err := chown(f, old); err != nil {
+		return err
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+// overwrite writes into the old file, which stays what it was but for a moment
+// when it is not whole.
+func overwrite(dir *os.Root, base string, data []byte, old fs.FileInfo) error {
+	f, err := dir.OpenFile(base, os.O_WRONLY|noWait, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !os.SameFile(info, old) {
+		return errors.Join(err, errMoved)
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync())
+}
+
+// syncDir makes a rename last. Not every file system can, and the file is whole in
+// any case.
+func syncDir(dir *os.Root) {
+	if d, err := dir.Open("."); err == nil {
+		_ = d.Sync()
+		d.Close()
+	}
+}
+
+// Remove removes a file, a link itself, or an empty directory.
+func (s *Space) Remove(name string) error {
+	if err := s.Check(name); err != nil {
+		return err
+	}
+	abs := s.Abs(name)
+	for range attempts {
+		parent, err := s.resolve(filepath.Dir(abs))
+		if err != nil {
+			return err
+		}
+		real := filepath.Join(parent, filepath.Base(abs))
+		if err := errors.Join(s.checkPath(real, abs), s.checkRules(real, nil)); err != nil {
+			return err
+		}
+		dir, err := s.openParent(real, false)
+		if errors.Is(err, errMoved) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = dir.Remove(filepath.Base(real))
+		dir.Close()
+		return err
+	}
+	return errUnsteady(abs)
+}
+
+// A LoosensError says that a rules file would hide less than it does. What is kept
+// from the tools must not be theirs to change.
+type LoosensError struct{ Path string }
+
+func (e *LoosensError) Error() string {
+	return fmt.Sprintf("'%s' would hide less than it does now: rules may be added here, but not removed, negated or replaced; ask the person to change the file", e.Path)
+}
+
+// checkRules refuses to loosen a rules file.
+func (s *Space) checkRules(real string, data []byte) error {
+	rules, ok := s.o.Rules.(interface{ Loosens(abs, text string) bool })
+	if ok && rules.Loosens(real, string(data)) {
+		return &LoosensError{Path: real}
+	}
+	return nil
+}

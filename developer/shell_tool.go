@@ -1,0 +1,146 @@
+package developer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"time"
+
+	"gander.dev/gander/developer/shell"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/supervise"
+)
+
+// newShellRunner makes what runs the commands of a server's tools.
+func newShellRunner(o Options) (*shell.Runner, error) {
+	so := shell.Options{
+		Env: o.Environ, WorkingDir: o.WorkingDir, BashEnv: o.BashEnv, LoginPath: o.LoginPath, Log: o.Log,
+	}
+	if o.Profile == Current {
+		so.Shells = currentShells(variable(o.Environ, "GOOSE_SHELL"))
+	}
+	return shell.New(so)
+}
+
+// currentShells are those that goose 1.52 looks for: not the person's own.
+func currentShells(named string) []string {
+	switch {
+	case named != "":
+		return []string{named}
+	case runtime.GOOS == "windows":
+		return []string{"cmd"}
+	}
+	return []string{"bash", "sh", "/bin/sh"}
+}
+
+// shellParams are the arguments of the shell tools.
+type shellParams struct {
+	command *string
+	timeout *json.Number
+}
+
+func shellArguments(raw json.RawMessage) (p shellParams, err error) {
+	members, err := argumentMembers(raw)
+	if err == nil {
+		err = errors.Join(argument(members, "command", &p.command), argument(members, "timeout_secs", &p.timeout))
+	}
+	if err == nil && p.command == nil {
+		err = errors.New("missing field `command`")
+	}
+	return p, err
+}
+
+// seconds is the time that was asked for; more than can be counted is no limit.
+func (p shellParams) seconds() time.Duration {
+	if p.timeout == nil {
+		return 0
+	}
+	n, err := p.timeout.Int64()
+	if err != nil || n > math.MaxInt64/int64(time.Second) {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// shellCommand is a call as a command. Lines without any text are not shown live:
+// no client shows them.
+func shellCommand(call Call, line string) shell.Command {
+	c := shell.Command{Line: line, Dir: call.WorkingDir, SessionID: call.SessionID}
+	if call.Output != nil {
+		c.Output = func(stream, text string) {
+			if strings.TrimSpace(text) != "" {
+				call.Output(Output{stream, text})
+			}
+		}
+	}
+	return c
+}
+
+const (
+	shellEmpty     = "Shell command cannot be empty"
+	shellCancelled = "Shell command was cancelled by user"
+)
+
+// shellError is a failure to run a command, as the protocol reports it.
+func shellError(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return &Error{InternalError, shellCancelled}
+	case errors.Is(err, sandbox.ErrGone):
+		return &Error{InternalError, "The command was ended together with everything that the shell ran: its supervisor was killed. Try again."}
+	case errors.Is(err, shell.ErrClosed):
+		return &Error{InternalError, "The server is ending; the command was ended or not run."}
+	}
+	return &Error{InternalError, err.Error()}
+}
+
+// exitNote says how a command ended when that is worth saying.
+func exitNote(r shell.Result, timeout time.Duration) string {
+	switch {
+	case r.TimedOut:
+		return fmt.Sprintf("Command timed out after %d seconds", int64(timeout/time.Second))
+	case r.Signal != "":
+		return fmt.Sprintf("Command exited with code %d (%s)", r.Code, r.Signal)
+	case r.Code != 0:
+		return fmt.Sprintf("Command exited with code %d", r.Code)
+	}
+	return ""
+}
+
+// leftNote says what a command left running.
+func leftNote(r shell.Result) string {
+	if len(r.Left) == 0 {
+		return ""
+	}
+	note := "Still running in the background: " + memberNames(r.Left) + ". It ends with this session; kill it when it is no longer needed."
+	if !r.Drained && r.Merged.File != "" {
+		note += " What it prints goes to " + r.Merged.File + "."
+	}
+	return note
+}
+
+func memberNames(members []supervise.Member) string {
+	var names []string
+	for _, m := range members {
+		names = append(names, fmt.Sprintf("%d (%s)", m.PID, clip(m.Name)))
+	}
+	return strings.Join(names, ", ")
+}
+
+// joinNotes puts notes behind a text, each after a blank line.
+func joinNotes(text string, notes ...string) string {
+	for _, note := range notes {
+		if note == "" {
+			continue
+		}
+		if text != "" {
+			text = strings.TrimSuffix(text, "\n") + "\n\n"
+		}
+		text += note
+	}
+	return text
+}
