@@ -1,0 +1,150 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"gander.dev/gander/acp"
+)
+
+// Replay reads a session as the updates that show it to a client again: prompts
+// as user_message_chunk, one per content block, and what the client was sent of
+// messages, thoughts, tool calls with their content, plans; compactions as a
+// thought. What is only about a moment (modes, options, commands, usage,
+// questions) is left out, and so is a torn end. Compacted and pruned messages are
+// shown: only agents do without them.
+//
+// With a limit only the last items are replayed; an item is a prompt, a message
+// or thought with all its pieces, a tool call with its updates, a plan. 0 means
+// all. One record is held at a time, whatever the length.
+func (s *Store) Replay(ctx context.Context, id acp.SessionID, limit int) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		skip := 0
+		if limit > 0 {
+			var r replay
+			for _, err := range s.replay(ctx, id, &r) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+			}
+			skip = max(0, r.items-limit)
+		}
+		for u, err := range s.replay(ctx, id, &replay{skip: skip}) {
+			if !yield(u, err) {
+				return
+			}
+		}
+	}
+}
+
+// replay counts items and leaves the first ones out.
+type replay struct {
+	skip, items int
+	turn        string
+	last        string          // what the last update was a piece of
+	shown       map[string]bool // the turn's tool calls: whether they are shown
+}
+
+func (s *Store) replay(ctx context.Context, id acp.SessionID, r *replay) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		for rec, err := range s.Entries(ctx, id) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, u := range r.updates(&rec) {
+				if r.show(u) && !yield(u, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// updates are the updates that a record is for a client.
+func (r *replay) updates(rec *Record) []json.RawMessage {
+	if rec.TurnID != r.turn || r.shown == nil {
+		r.turn, r.last, r.shown = rec.TurnID, "", map[string]bool{}
+	}
+	switch b := rec.Body.(type) {
+	case Message:
+		r.last = ""
+		return messageUpdates(rec.ID, b)
+	case Compaction:
+		return []json.RawMessage{acp.MessageChunk(acp.AgentThoughtChunk, rec.ID, fmt.Sprintf("[Earlier messages were summed up for the agent]\n%s", b.Summary))}
+	case Update:
+		return b.shown()
+	case TurnEvent:
+		if b.Event == TurnEnd && b.Error != "" { // the client got it as an error
+			return []json.RawMessage{acp.MessageChunk(acp.AgentThoughtChunk, rec.ID, "This turn failed: "+b.Error+"\n")}
+		}
+	}
+	return nil
+}
+
+func messageUpdates(id string, m Message) []json.RawMessage {
+	kind := acp.UserMessageChunk
+	switch m.Role {
+	case RoleAssistant:
+		kind = acp.AgentMessageChunk
+	case RoleSystem:
+		return nil
+	}
+	if len(m.Blocks) == 0 {
+		return []json.RawMessage{acp.MessageChunk(kind, id, m.Content)}
+	}
+	out := make([]json.RawMessage, 0, len(m.Blocks))
+	for _, b := range m.Blocks {
+		chunk, err := json.Marshal(struct {
+			SessionUpdate string           `json:"sessionUpdate"`
+			MessageID     string           `json:"messageId,omitempty"`
+			Content       acp.ContentBlock `json:"content"`
+		}{kind, id, b})
+		if err == nil { // else the line was no JSON, and no record
+			out = append(out, chunk)
+		}
+	}
+	return out
+}
+
+// show counts an update and reports whether it is replayed.
+func (r *replay) show(u json.RawMessage) bool {
+	kind := acp.UpdateKind(u)
+	switch kind {
+	case acp.UserMessageChunk, acp.AgentMessageChunk, acp.AgentThoughtChunk:
+		var id struct {
+			MessageID string `json:"messageId"`
+		}
+		_ = json.Unmarshal(u, &id) // without one a message ends where another kind begins
+		if piece := kind + " " + id.MessageID; r.last != piece {
+			r.last = piece
+			r.items++
+		}
+	case "plan":
+		r.last = kind
+		r.items++
+	case "tool_call", "tool_call_update":
+		return r.showCall(kind, u)
+	default:
+		return false
+	}
+	return r.items > r.skip
+}
+
+func (r *replay) showCall(kind string, u json.RawMessage) bool {
+	var call struct {
+		ID string `json:"toolCallId"`
+	}
+	_ = json.Unmarshal(u, &call) // one without an id is passed as it is
+	shown, known := r.shown[call.ID]
+	if kind == "tool_call" || !known {
+		r.last = kind
+		r.items++
+		shown = r.items > r.skip && (kind == "tool_call" || r.skip == 0)
+		r.shown[call.ID] = shown
+	}
+	return shown
+}
