@@ -1,0 +1,132 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/moby/api/types/build"
+	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/client"
+)
+
+// BuildOptions say how images are built. Options names the daemon, gander's
+// program (Executable), the state directory and the CA bundle.
+type BuildOptions struct {
+	Options
+	// Agents are the images to build; empty means all.
+	Agents []string
+	// Context is the folder sandbox/ of a checkout, see FindContext. Its files are
+	// used as they are, and the plain docker build works with it afterwards. Empty
+	// means a directory below StateDir, filled with this program's own files.
+	Context string
+	// NPM is the npm program; empty means npm.
+	NPM string
+	// Env is the environment that npm runs with, as KEY=value.
+	Env []string
+	// Output takes the progress, for people.
+	Output io.Writer
+}
+
+// FindContext returns the build context of a checkout at dir, empty when there is none.
+func FindContext(dir string) string {
+	context := filepath.Join(dir, "sandbox")
+	for _, f := range []string{"package-lock.json", "goose/Dockerfile", "opencode/Dockerfile"} {
+		if !isFile(filepath.Join(context, f)) {
+			return ""
+		}
+	}
+	return context
+}
+
+// Build builds the agents' images. The agents are fetched by npm on this machine
+// and checked against the lock file; nothing but Debian's packages is downloaded
+// inside a build. The builder is the classic one, which every daemon has.
+func Build(ctx context.Context, o BuildOptions) error {
+	if o.Output == nil {
+		o.Output = io.Discard
+	}
+	cli, err := o.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cli.Close() }()
+	machine, err := cli.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return fmt.Errorf("asking the daemon about the machine: %w", err)
+	}
+	c, err := prepareContext(ctx, o, machine.Info.Architecture)
+	if err != nil {
+		return err
+	}
+	agents := o.Agents
+	if len(agents) == 0 {
+		agents = imageAgents()
+	}
+	for _, agent := range agents {
+		if err := c.build(ctx, cli, agent); err != nil {
+			return fmt.Errorf("building the image %s: %w", ImageName(agent), explainBuild(err))
+		}
+	}
+	return nil
+}
+
+// build sends the context to the daemon and follows what it says.
+func (c buildContext) build(ctx context.Context, cli *client.Client, agent string) error {
+	files, err := c.files(agent)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(c.output, "building %s\n", ImageName(agent))
+	content, sender := io.Pipe()
+	sent := make(chan struct{})
+	go func() { // ends when the daemon has read all or the pipe is closed below
+		defer close(sent)
+		_ = sender.CloseWithError(writeTar(sender, c.dir, files))
+	}()
+	defer func() {
+		_ = content.Close()
+		<-sent
+	}()
+	res, err := cli.ImageBuild(ctx, content, client.ImageBuildOptions{
+		Tags: []string{ImageName(agent)}, Dockerfile: dockerfile(agent), Version: build.BuilderV1,
+		Remove: true, ForceRemove: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	return follow(res.Body, c.output)
+}
+
+// explainBuild says what to do when the base image cannot be had.
+func explainBuild(err error) error {
+	for _, sign := range []string{"registry", "pull access denied", "manifest"} {
+		if strings.Contains(err.Error(), sign) {
+			return fmt.Errorf("%w; the base image debian:bookworm-slim is not here and cannot be pulled: load it from elsewhere, or make it as .ci/docker in gander's source does", err)
+		}
+	}
+	return err
+}
+
+// follow copies the daemon's words and returns the error among them.
+func follow(r io.Reader, out io.Writer) error {
+	for d := json.NewDecoder(r); ; {
+		var m jsonstream.Message
+		if err := d.Decode(&m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("reading the daemon's answer: %w", err)
+		}
+		if m.Error != nil {
+			return errors.New(m.Error.Message)
+		}
+		if _, err := io.WriteString(out, m.Stream); err != nil {
+			return err
+		}
+	}
+}

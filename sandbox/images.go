@@ -1,0 +1,10 @@
+package sandbox
+
+import "embed"
+
+// Images is the build context of the agents' container images as far as it is
+// source: a Dockerfile per agent and what they share. Package docker adds the
+// rest and builds.
+//
+//go:embed BOOTSTRAP.md .dockerignore goose/Dockerfile goose/agent-loop.sh opencode/Dockerfile opencode/agent-loop.sh opencode/opencode.json
+var Images embed.FS

@@ -1,0 +1,30 @@
+package sandbox
+
+import "time"
+
+// Limits bound what everything in one sandbox uses together. Zero is the driver's
+// default, a negative number no bound.
+type Limits struct {
+	// Memory is in bytes; by default three quarters of the machine's.
+	Memory int64
+	// CPU is in processors; by default there is no bound.
+	CPU float64
+	// Processes counts threads, too; by default it is DefaultProcesses.
+	Processes int64
+	// Disk is what may be written to temporary files, in bytes; by default the
+	// kernel's own bound holds, half of the machine's memory each. The project, and a
+	// home on the host's disk, cannot be bounded; a single file there can.
+	Disk int64
+	// Time is how long one command that is started from outside may run; by default
+	// there is no bound. Infrastructure has none.
+	Time time.Duration
+}
+
+// DefaultProcesses is the bound of processes and threads where none is given.
+const DefaultProcesses = 4096
+
+// A Limited sandbox knows which of its bounds were met.
+type Limited interface {
+	// Exceeded says, in sentences, which bounds stopped something so far.
+	Exceeded() []string
+}

@@ -1,0 +1,222 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/mountinfo"
+)
+
+// cgroups are the control groups that bound a sandbox: with version 2 one for all
+// controllers, with version 1 one for each. What cannot be made bounds nothing.
+type cgroups struct {
+	version int
+	dirs    map[string]string // by controller
+	homes   map[string]string // the groups that gander itself is in
+}
+
+// The controllers.
+const (
+	memoryController  = "memory"
+	processController = "pids"
+	cpuController     = "cpu"
+)
+
+const (
+	// cgroupPrefix begins the name of every group that gander makes.
+	cgroupPrefix = "gander-"
+	// cgroupAge is how old an empty group must be to be taken for left over.
+	cgroupAge = time.Minute
+	// cpuPeriod is in microseconds; shares of it are given out.
+	cpuPeriod = 100_000
+)
+
+// newCgroups puts a process into groups of its own with these bounds, which are 0
+// for none. It must not have started anything yet.
+func newCgroups(id string, pid int, l sandbox.Limits) *cgroups {
+	c := &cgroups{version: 2, dirs: map[string]string{}, homes: map[string]string{}}
+	for controller, parent := range cgroupParents() {
+		if parent.version == 1 {
+			c.version = 1
+		}
+		clearCgroups(parent.dir)
+		dir := filepath.Join(parent.dir, cgroupPrefix+id)
+		if parent.version == 2 { // as the parent's owner; where it has it already, or must not, nothing changes
+			_ = os.WriteFile(filepath.Join(parent.dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if bound(parent.version, controller, dir, l) != nil || os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0) != nil {
+			_ = os.Remove(dir)
+			continue
+		}
+		c.dirs[controller], c.homes[controller] = dir, parent.own
+	}
+	return c
+}
+
+// bound writes the bound of a controller.
+func bound(version int, controller, dir string, l sandbox.Limits) error {
+	write := func(name, value string) error {
+		return os.WriteFile(filepath.Join(dir, name), []byte(value), 0)
+	}
+	switch {
+	case controller == memoryController && l.Memory > 0 && version == 2:
+		_ = write("memory.swap.max", "0") // where swap is counted
+		return write("memory.max", fmt.Sprint(l.Memory))
+	case controller == memoryController && l.Memory > 0:
+		err := write("memory.limit_in_bytes", fmt.Sprint(l.Memory))
+		_ = write("memory.memsw.limit_in_bytes", fmt.Sprint(l.Memory))
+		return err
+	case controller == processController && l.Processes > 0:
+		return write("pids.max", fmt.Sprint(l.Processes))
+	case controller == cpuController && l.CPU > 0 && version == 2:
+		return write("cpu.max", fmt.Sprintf("%d %d", int(l.CPU*cpuPeriod), cpuPeriod))
+	case controller == cpuController && l.CPU > 0:
+		return errors.Join(write("cpu.cfs_period_us", fmt.Sprint(cpuPeriod)), write("cpu.cfs_quota_us", fmt.Sprint(int(l.CPU*cpuPeriod))))
+	}
+	return errors.New("no bound")
+}
+
+// cgroupParent is where groups may be made.
+type cgroupParent struct {
+	version  int
+	dir, own string
+}
+
+// release takes a process out of the groups again; what it has started stays. The
+// supervisor must be able to work when those that it looks after use all there is.
+func (c *cgroups) release(pid int) {
+	for _, dir := range c.homes {
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+	}
+}
+
+// cgroupParents finds, for each controller, the group that this process is in, with
+// version 2 the one above: groups with processes have no others below them there.
+func cgroupParents() map[string]cgroupParent {
+	parents := map[string]cgroupParent{}
+	mounts, own := cgroupMounts(), ownCgroups()
+	for _, controller := range []string{memoryController, processController, cpuController} {
+		if at, ok := mounts[controller]; ok {
+			parents[controller] = cgroupParent{1, filepath.Join(at, own[controller]), filepath.Join(at, own[controller])}
+		} else if at, ok := mounts[""]; ok {
+			dir := filepath.Join(at, filepath.Dir(own[""]))
+			if raw, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil && strings.Contains(" "+string(raw)+" ", controller) {
+				parents[controller] = cgroupParent{2, dir, filepath.Join(at, own[""])}
+			}
+		}
+	}
+	return parents
+}
+
+// cgroupMounts are where the controllers of version 1 are mounted, by name, and
+// version 2, by "".
+func cgroupMounts() map[string]string {
+	found := map[string]string{}
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return found
+	}
+	for line := range strings.Lines(string(raw)) {
+		m, ok := mountinfo.Parse(line)
+		switch {
+		case !ok || m.Root != "/": // of a container: what is above is not ours
+		case m.FSType == "cgroup2":
+			found[""] = m.At
+		case m.FSType == "cgroup":
+			fields := strings.Fields(line)
+			for option := range strings.SplitSeq(fields[len(fields)-1], ",") {
+				found[option] = m.At
+			}
+		}
+	}
+	return found
+}
+
+// ownCgroups are this process's groups, by controller, "" for version 2.
+func ownCgroups() map[string]string {
+	own := map[string]string{}
+	raw, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return own
+	}
+	for line := range strings.Lines(string(raw)) {
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 {
+			for controller := range strings.SplitSeq(f[1], ",") {
+				own[controller] = f[2]
+			}
+		}
+	}
+	return own
+}
+
+// clearCgroups removes groups that a killed gander left: old ones, if they are empty.
+func clearCgroups(parent string) {
+	left, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
+	for _, dir := range left {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) == nil && time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) > cgroupAge {
+			_ = os.Remove(dir) // fails while a process is in it
+		}
+	}
+}
+
+// remove removes the groups, in which nothing runs any more.
+func (c *cgroups) remove() {
+	const tries = 50
+	for _, dir := range c.dirs {
+		for range tries { // the kernel takes a moment to let go of what has ended
+			if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+}
+
+// means says by what a controller is bounded; empty when it is not.
+func (c *cgroups) means(controller string) string {
+	if c.dirs[controller] == "" {
+		return ""
+	}
+	return fmt.Sprintf("by cgroup v%d", c.version)
+}
+
+// exceeded says which bounds were met.
+func (c *cgroups) exceeded(l sandbox.Limits) (says []string) {
+	if dir := c.dirs[memoryController]; dir != "" {
+		name := map[int]string{1: "memory.oom_control", 2: "memory.events"}[c.version]
+		if n := counter(filepath.Join(dir, name), "oom_kill"); n > 0 {
+			says = append(says, fmt.Sprintf("%d processes were killed because the sandbox needed more memory than its bound of %s; policy.limits.memory sets it", n, size(l.Memory)))
+		}
+	}
+	if dir := c.dirs[processController]; dir != "" {
+		if n := counter(filepath.Join(dir, "pids.events"), "max"); n > 0 {
+			says = append(says, fmt.Sprintf("%d processes could not be started because the sandbox has its bound of %d; policy.limits.processes sets it", n, l.Processes))
+		}
+	}
+	return says
+}
+
+// counter is a number behind a name in a file.
+func counter(path, name string) int {
+	raw, _ := os.ReadFile(path)
+	for line := range strings.Lines(string(raw)) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			n, _ := strconv.Atoi(f[1])
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,125 @@
+package local
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/supervise"
+)
+
+// settle puts the driver's defaults in the place of zeros.
+func settle(l sandbox.Limits) sandbox.Limits {
+	const three, quarters, least = 3, 4, 1 << 30
+	if l.Memory == 0 {
+		var info unix.Sysinfo_t
+		if unix.Sysinfo(&info) == nil {
+			l.Memory = max(int64(info.Totalram)*int64(info.Unit)/quarters*three, least)
+		}
+	}
+	if l.Processes == 0 {
+		l.Processes = sandbox.DefaultProcesses
+	}
+	l.Memory, l.CPU, l.Processes, l.Disk, l.Time = max(l.Memory, 0), max(l.CPU, 0), max(l.Processes, 0), max(l.Disk, 0), max(l.Time, 0)
+	return l
+}
+
+// resources bound single processes, for where there is no group that could be
+// bounded; they are more generous, as the bound is meant for all together.
+func resources(l sandbox.Limits) *supervise.Resources {
+	return &supervise.Resources{Data: l.Memory, Processes: l.Processes, File: l.Disk, Time: l.Time}
+}
+
+// bounds are the limits of a running sandbox.
+type bounds struct {
+	limits sandbox.Limits
+	groups *cgroups
+	uid    int
+	own    bool // its file systems in memory are its own
+}
+
+// newBounds bounds a supervisor that has not been set up.
+func newBounds(id string, pid int, p plan) *bounds {
+	return &bounds{limits: p.limits, groups: newCgroups(id, pid, p.limits), uid: p.uid, own: p.isolated()}
+}
+
+// rest are the bounds of single processes that are needed besides the groups.
+func (b *bounds) rest(r *supervise.Resources) *supervise.Resources {
+	rest := *r
+	if b.groups.means(memoryController) != "" {
+		rest.Data = 0
+	}
+	if b.groups.means(processController) != "" {
+		rest.Processes = 0
+	}
+	return &rest
+}
+
+// begun is called when the supervisor has been set up: what is below it now, and will
+// be, is bounded.
+func (b *bounds) begun(pid int) {
+	if b != nil {
+		b.groups.release(pid)
+	}
+}
+
+// say tells what is bounded, and by what.
+func (b *bounds) say() []string {
+	l := b.limits
+	one := func(what, value, controller, otherwise string, given bool) string {
+		switch means := b.groups.means(controller); {
+		case !given:
+			return what + ": not limited"
+		case means != "":
+			return what + ": " + value + ", " + means
+		default:
+			return what + ": " + otherwise
+		}
+	}
+	processes := fmt.Sprintf("%d of this user in the sandbox, by rlimit", l.Processes)
+	if b.uid == 0 {
+		processes = "not limited (the kernel exempts root from the rlimit, and there is no cgroup to use)"
+	}
+	says := []string{
+		one("memory", size(l.Memory), memoryController, size(l.Memory)+" of data for each process, by rlimit; not limited together", l.Memory > 0),
+		one("processes", fmt.Sprint(l.Processes), processController, processes, l.Processes > 0),
+		one("cpu", fmt.Sprint(l.CPU), cpuController, "not limited (there is no cgroup to use)", l.CPU > 0),
+	}
+	switch {
+	case l.Disk > 0 && b.own:
+		says = append(says, "disk: "+size(l.Disk)+" of temporary files, by tmpfs, and for each file; the project and the home are not limited together")
+	case l.Disk > 0:
+		says = append(says, "disk: "+size(l.Disk)+" for each file, by rlimit; not limited together")
+	default:
+		says = append(says, "disk: not limited, but temporary files by the memory")
+	}
+	if l.Time > 0 {
+		return append(says, fmt.Sprintf("time: %v for each command, by the supervisor", l.Time))
+	}
+	return append(says, "time: not limited")
+}
+
+// Exceeded implements sandbox.Limited.
+func (b *box) Exceeded() []string {
+	if b.bounds == nil {
+		return nil
+	}
+	return b.bounds.groups.exceeded(b.bounds.limits)
+}
+
+func (b *bounds) release() {
+	if b != nil {
+		b.groups.remove()
+	}
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	const unit = 1024
+	value, names := float64(n), []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	for value >= unit && len(names) > 1 {
+		value, names = value/unit, names[1:]
+	}
+	return fmt.Sprintf("%.4g %s", value, names[0])
+}

@@ -1,0 +1,150 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/sandboxtest"
+)
+
+// limited makes a sandbox with bounds.
+func limited(t *testing.T, owner int, l sandbox.Limits) sandbox.Sandbox {
+	t.Helper()
+	spec := sandboxtest.Spec(t, owner)
+	spec.Limits = l
+	return sandboxtest.Create(t, newLocal(t), spec)
+}
+
+// TestLimits: what uses too much ends as promised, and the sandbox lives on.
+func TestLimits(t *testing.T) {
+	const mib = 1 << 20
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) {
+			bounds := sandbox.Limits{Memory: 128 * mib, Processes: 60, Disk: 32 * mib, CPU: 0.5, Time: 20 * time.Second}
+			sb, whole := limited(t, owner, bounds), t
+			says := strings.Join(sb.Info().Limits, "\n")
+			t.Log(says)
+			for _, tt := range []struct{ name, script, want, told string }{
+				{"a memory hog", `a=x; while :; do a=$a$a; done; echo survived`, "", "more memory"},
+				{"a fork bomb", `(ulimit -t 15; bomb() { bomb | bomb & }; bomb; sleep 1) 2>&1; echo over`, "ork", "could not be started"},
+				{"a disk filler", `dd if=/dev/zero of=/tmp/fill bs=1M count=100 2>&1; rm -f /tmp/fill`, "No space left|File size limit|File too large", ""},
+			} {
+				t.Run(tt.name, func(t *testing.T) {
+					if tt.name == "a fork bomb" && !strings.Contains(says, "by cgroup") {
+						// The bound of a user's processes counts who runs the command, too: the sandbox
+						// may end by it, and with it the bomb.
+						p := sandboxtest.Start(t, sb, tt.script)
+						_, _ = p.Wait(t.Context())
+						_ = sb.Close()
+						sb = limited(whole, owner, bounds)
+						return
+					}
+					out, errs, st := sandboxtest.Run(t, sb, tt.script)
+					text := out + errs
+					if strings.Contains(text, "survived") {
+						t.Errorf("it was not stopped: %q", text)
+					}
+					found := tt.want == ""
+					for want := range strings.SplitSeq(tt.want, "|") {
+						found = found || strings.Contains(text, want)
+					}
+					if !found {
+						t.Errorf("it says %.300q %+v, want %q", text, st, tt.want)
+					}
+					exceeded := strings.Join(sb.(sandbox.Limited).Exceeded(), "\n")
+					if strings.Contains(says, "by cgroup") && !strings.Contains(exceeded, tt.told) {
+						t.Errorf("of the bounds that were met is said %q, want %q", exceeded, tt.told)
+					}
+					if out, errs, _ := sandboxtest.Run(t, sb, "echo alive"); out != "alive\n" {
+						t.Errorf("afterwards: %q %q", out, errs)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestTimeLimit: an endless command ends, and says why.
+func TestTimeLimit(t *testing.T) {
+	sb := limited(t, -1, sandbox.Limits{Time: 300 * time.Millisecond})
+	_, errs, st := sandboxtest.Run(t, sb, `trap '' TERM; setsid sleep 1000 & while :; do sleep 1; done`)
+	if st.Signal != "KILL" || !strings.Contains(errs, "ended after 300ms") {
+		t.Errorf("an endless command: %+v %q", st, errs)
+	}
+	if out, _, _ := sandboxtest.Run(t, sb, "echo quick"); out != "quick\n" {
+		t.Errorf("a quick command says %q", out)
+	}
+}
+
+// TestNoGroupsLeft: the groups of a sandbox go with it.
+func TestNoGroupsLeft(t *testing.T) {
+	spec := sandboxtest.Spec(t, -1)
+	sb := sandboxtest.Create(t, newLocal(t), spec)
+	left := func() (found []string) {
+		_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() && strings.Contains(d.Name(), spec.ID) {
+				found = append(found, path)
+			}
+			return nil
+		})
+		return found
+	}
+	if strings.Contains(strings.Join(sb.Info().Limits, "\n"), "by cgroup") && len(left()) == 0 {
+		t.Error("no group is to be found: the test looks in the wrong place")
+	}
+	if err := sb.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found := left(); len(found) > 0 {
+		t.Errorf("left are %q", found)
+	}
+}
+
+// TestLandlockAlone: without namespaces, and without rules that have the supervisor
+// asked, Landlock keeps changes to the project and signals inside.
+func TestLandlockAlone(t *testing.T) {
+	o := options(t)
+	o.RefuseNamespaces = true
+	spec := sandboxtest.Spec(t, -1)
+	spec.Rules = nil
+	outside := filepath.Join(filepath.Dir(spec.WorkingDir), "beside")
+	dir, err := os.MkdirTemp("/var", "gander-landlock-")
+	if err == nil {
+		outside = filepath.Join(dir, "beside")
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	} else if os.Geteuid() == 0 {
+		t.Fatal(err)
+	}
+	sb := sandboxtest.Create(t, local.New(o), spec)
+	says := strings.Join(sb.Info().Limits, "\n")
+	if !strings.Contains(says, "landlock: changes below") {
+		if os.Getenv("GANDER_CHECK") == "1" && os.Geteuid() == 0 {
+			t.Fatalf("this kernel has no Landlock: %q", says)
+		}
+		t.Skip("this kernel has no Landlock")
+	}
+	if _, errs, st := sandboxtest.Run(t, sb, "echo x > here && mkdir d && mv here d/there && ln d/there again && echo y > /dev/null"); st.Code != 0 {
+		t.Errorf("work in the project: %s", errs)
+	}
+	if dir != "" {
+		if _, _, st := sandboxtest.Run(t, sb, "echo x > "+outside); st.Code == 0 {
+			t.Error("a file outside was written")
+		}
+	}
+	if strings.Contains(says, "no signals") {
+		if _, _, st := sandboxtest.Run(t, sb, "kill -0 "+pid()); st.Code == 0 {
+			t.Error("a process outside was signalled")
+		}
+	}
+	if os.WriteFile(outside, []byte("x"), 0o600) != nil && dir != "" {
+		t.Error("the control: nobody can write there")
+	}
+}
+
+func pid() string { return strconv.Itoa(os.Getpid()) }

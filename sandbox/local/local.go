@@ -1,0 +1,266 @@
+// Package local makes sandboxes on this machine without a daemon and without
+// help of other programs.
+//
+// On Linux a sandbox is a set of namespaces: user, mount, PID, network, IPC and
+// UTS. Inside, the file system is an allow-list (the system's directories
+// read-only, the project writable at its own path, a private home), the network
+// has nothing but the loopback device, and commands run as the owner of the
+// project. Where the kernel refuses namespaces, and on other systems, commands are
+// only supervised: everything that they start ends with them, but they see
+// the machine's files and network. Info says which it is.
+//
+// Use [New], or [NewOff] for supervision alone, and keep the Driver for as long
+// as its sandboxes. Sandboxes are registered below Options.StateDir, where
+// [Stop] and [GC] find them, also those of other processes.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/supervise"
+)
+
+// exitTimeout is how long Close waits for a supervisor that was told to end
+// before it is killed.
+const exitTimeout = 8 * time.Second
+
+// Options configure a Driver. The zero value works.
+type Options struct {
+	// Executable is the program that is its own supervisor (supervise.Main);
+	// empty means the running one.
+	Executable string
+	// StateDir is where sandboxes are registered; empty means nowhere.
+	StateDir string
+	// ReadOnlyPaths are host paths that every sandbox sees, besides the system's.
+	ReadOnlyPaths []string
+	// RefuseNamespaces makes the driver behave as where the kernel refuses them.
+	RefuseNamespaces bool
+	// Log takes what is worth knowing; nil discards it.
+	Log *slog.Logger
+}
+
+// The names of the drivers.
+const (
+	nameLocal = "local"
+	nameOff   = "off"
+)
+
+// Driver makes sandboxes on this machine. It implements sandbox.Driver.
+type Driver struct {
+	name    string
+	options Options
+	log     *slog.Logger
+}
+
+// New returns the driver "local".
+func New(o Options) *Driver { return newDriver(nameLocal, o) }
+
+// NewOff returns the driver "off", which supervises and isolates nothing.
+func NewOff(o Options) *Driver { return newDriver(nameOff, o) }
+
+func newDriver(name string, o Options) *Driver {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Driver{name: name, options: o, log: o.Log}
+}
+
+// Name is "local" or "off".
+func (d *Driver) Name() string { return d.name }
+
+// Check says whether the driver's own program can be found. Whether the kernel
+// permits namespaces shows when a sandbox is made; it works without.
+func (d *Driver) Check(context.Context) error {
+	_, err := d.executable()
+	return err
+}
+
+func (d *Driver) executable() (string, error) {
+	if d.options.Executable != "" {
+		if _, err := os.Stat(d.options.Executable); err != nil {
+			return "", fmt.Errorf("finding the supervisor's program: %w", err)
+		}
+		return filepath.Abs(d.options.Executable)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding gander's own program: %w", err)
+	}
+	return exe, nil
+}
+
+// Create makes a sandbox. Where namespaces are refused it makes a weaker one, if
+// Spec.Rules.Optional permits that, and Info.Weaker and Info.Warnings say so.
+func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	exe, err := d.executable()
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.plan(spec, exe)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.launch(ctx, spec, p)
+	var no *refusal
+	if p.isolated() && errors.As(err, &no) {
+		if !mayBeWeaker(spec) {
+			return nil, notWeaker(no)
+		}
+		d.log.Warn("namespaces are refused; the sandbox is weaker", "sandbox", spec.ID, "error", err)
+		if p, err = d.plainPlan(spec, exe, no); err == nil {
+			b, err = d.launch(ctx, spec, p)
+		}
+	}
+	if errors.Is(err, supervise.ErrRules) && spec.Rules.Optional {
+		d.log.Warn("the rules for files cannot be kept; the sandbox is weaker", "sandbox", spec.ID, "error", err)
+		p.setup.Rules = nil
+		p.weaker = append(p.weaker, "closed files are open")
+		p.warnings = append(p.warnings, fmt.Sprintf("Files that .gooseignore closes are NOT closed in this sandbox (%v).", err))
+		b, err = d.launch(ctx, spec, p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making the sandbox %s: %w", spec.ID, err)
+	}
+	return b, nil
+}
+
+// mayBeWeaker reports whether a sandbox may be made that does not hold what is
+// promised. Who keeps no rules has no promise.
+func mayBeWeaker(spec sandbox.Spec) bool { return spec.Rules == nil || spec.Rules.Optional }
+
+// refusal is an error that means that this kernel does not let us isolate.
+type refusal struct{ err error }
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+// plan is how a sandbox is going to be made.
+type plan struct {
+	exe       string
+	setup     supervise.Setup
+	process   processPlan
+	isolation string
+	warnings  []string
+	weaker    []string // see sandbox.Info
+	home      string
+	limits    sandbox.Limits
+	uid       int // commands run as
+}
+
+// program is gander inside.
+func (p plan) program() string {
+	if p.setup.Root != nil {
+		return supervise.InsideExecutable
+	}
+	return p.exe
+}
+
+// launch starts a supervisor as planned and sets it up.
+func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, error) {
+	proc, conn, err := startSupervisor(p.exe, p.process, &logWriter{log: d.log, id: spec.ID})
+	if err != nil {
+		return nil, err
+	}
+	p.setup.Doors, p.setup.Log = spec.Doors, d.log
+	if spec.Rules != nil {
+		p.setup.Denied = spec.Rules.Denied
+	}
+	var limited *bounds
+	if d.name != nameOff {
+		limited = newBounds(spec.ID, proc.cmd.Process.Pid, p)
+		p.setup.Limits = limited.rest(p.setup.Limits)
+	}
+	host, err := supervise.Dial(ctx, conn, p.setup)
+	if err != nil {
+		defer limited.release()
+		proc.end(exitTimeout)
+		if errors.Is(err, supervise.ErrIsolation) {
+			err = &refusal{err}
+		}
+		return nil, err
+	}
+	limited.begun(proc.cmd.Process.Pid)
+	b := &box{Host: host, proc: proc, bounds: limited, done: make(chan struct{}), info: sandbox.Info{
+		ID: spec.ID, Driver: d.name, Isolation: p.isolation, Isolated: p.isolated(), Home: p.home, Executable: p.program(), Doors: host.Doors(),
+		Warnings: append(p.warnings, host.Warnings()...), Weaker: p.weaker,
+	}}
+	if b.info.Limits = host.Limits(); limited != nil {
+		b.info.Limits = append(limited.say(), b.info.Limits...)
+	}
+	if err := d.register(spec, b); err != nil {
+		defer limited.release()
+		_ = host.Close()
+		proc.end(exitTimeout)
+		return nil, err
+	}
+	go b.watch() // ends with the supervisor; Close waits for it
+	return b, nil
+}
+
+// box is a running sandbox. It implements sandbox.Sandbox.
+type box struct {
+	*supervise.Host
+	info   sandbox.Info
+	proc   *supervisorProcess
+	bounds *bounds // nil without
+	entry  registry.Entry
+	done   chan struct{}
+	once   sync.Once
+}
+
+func (b *box) Info() sandbox.Info { return b.info }
+
+func (b *box) Done() <-chan struct{} { return b.done }
+
+// watch clears up when the supervisor has ended, for whatever reason.
+func (b *box) watch() {
+	<-b.proc.done
+	_ = b.Host.Close()
+	b.bounds.release()
+	b.entry.Remove()
+	close(b.done)
+}
+
+func (b *box) Close() error {
+	b.once.Do(func() {
+		_ = b.Host.Close()
+		b.proc.end(exitTimeout)
+	})
+	<-b.done
+	return nil
+}
+
+// logWriter passes a supervisor's stderr to a logger, a line at a time.
+type logWriter struct {
+	log  *slog.Logger
+	id   string
+	rest []byte
+}
+
+// maxLogLine bounds what is kept of a line that does not end.
+const maxLogLine = 16 << 10
+
+var _ io.Writer = (*logWriter)(nil)
+
+func (w *logWriter) Write(p []byte) (int, error) {
+	for _, c := range p {
+		if c == '\n' || len(w.rest) >= maxLogLine {
+			w.log.Debug("supervisor", "sandbox", w.id, "line", string(w.rest))
+			w.rest = w.rest[:0]
+		}
+		if c != '\n' {
+			w.rest = append(w.rest, c)
+		}
+	}
+	return len(p), nil
+}

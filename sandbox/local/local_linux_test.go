@@ -1,0 +1,242 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/sandboxtest"
+)
+
+// stranger is a user that no machine has.
+const stranger = 12345
+
+func options(t *testing.T) local.Options {
+	return local.Options{Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
+}
+
+func newLocal(t *testing.T) sandbox.Driver { return local.New(options(t)) }
+
+func newOff(t *testing.T) sandbox.Driver { return local.NewOff(options(t)) }
+
+func newRefused(t *testing.T) sandbox.Driver {
+	o := options(t)
+	o.RefuseNamespaces = true
+	return weaker{local.New(o)}
+}
+
+// weaker is a driver whose sandboxes may be weaker.
+type weaker struct{ sandbox.Driver }
+
+func (d weaker) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	if spec.Rules != nil {
+		rules := *spec.Rules
+		rules.Optional, spec.Rules = true, &rules
+	}
+	return d.Driver.Create(ctx, spec)
+}
+
+// owners are whom projects belong to in tests: oneself, and for root a stranger too.
+func owners() map[string]int {
+	if os.Geteuid() == 0 {
+		return map[string]int{"root's project": -1, "user's project": stranger}
+	}
+	return map[string]int{"own project": -1}
+}
+
+func TestDriver(t *testing.T) {
+	for name, newDriver := range map[string]sandboxtest.NewDriver{"local": newLocal, "off": newOff, "refused": newRefused} {
+		for whose, owner := range owners() {
+			t.Run(name+"/"+whose, func(t *testing.T) { sandboxtest.TestDriver(t, newDriver, owner) })
+		}
+	}
+}
+
+func TestKills(t *testing.T) {
+	for name, newDriver := range map[string]sandboxtest.NewDriver{"local": newLocal, "off": newOff} {
+		for whose, owner := range owners() {
+			t.Run(name+"/"+whose, func(t *testing.T) { sandboxtest.TestKills(t, newDriver, owner) })
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestRules(t, newLocal, owner) })
+		t.Run(whose+", no namespaces", func(t *testing.T) { sandboxtest.TestRules(t, newRefused, owner) })
+	}
+}
+
+func TestWrites(t *testing.T) {
+	t.Run("controls", sandboxtest.TestWriteControls)
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestWrites(t, newLocal, owner) })
+	}
+	t.Run("no namespaces", func(t *testing.T) { sandboxtest.TestWrites(t, newRefused, -1) })
+}
+
+func TestCloseGit(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestCloseGit(t, newLocal, owner) })
+	}
+}
+
+func TestHostEnvironment(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestHostEnvironment(t, newLocal, owner) })
+	}
+}
+
+func TestRulesFollow(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestRulesFollow(t, newLocal, owner) })
+	}
+}
+
+func TestIsolation(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestIsolation(t, newLocal, owner) })
+	}
+}
+
+// TestAsOrdinaryUser runs this package's tests again as a user without rights.
+func TestAsOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become somebody else")
+	}
+	dir, err := os.MkdirTemp("", "gander-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	program := filepath.Join(dir, "local.test")
+	copyFile(t, "/proc/self/exe", program)
+	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("testdata")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, program} {
+		if err := os.Chown(path, stranger, stranger); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-test.v=" + fmt.Sprint(testing.Verbose()), "-test.timeout=10m"}
+	if testing.Short() {
+		args = append(args, "-test.short")
+	}
+	for _, name := range []string{"test.run", "test.skip"} {
+		if chosen := flag.Lookup(name).Value.String(); chosen != "" {
+			args = append(args, "-"+name+"="+chosen)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("as uid %d: %v\n%s", stranger, err, out)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRefusedSaysSo: the weaker sandbox must not look like the strong one.
+func TestRefusedSaysSo(t *testing.T) {
+	o := options(t)
+	o.RefuseNamespaces = true
+	sb0, err := local.New(o).Create(t.Context(), sandboxtest.Spec(t, -1))
+	if err == nil {
+		_ = sb0.Close()
+		t.Error("a weaker sandbox was made although nobody permitted it")
+	} else if !strings.Contains(err.Error(), "--allow-weaker") {
+		t.Errorf("the refusal does not say what to do: %v", err)
+	}
+	sb := sandboxtest.Create(t, newRefused(t), sandboxtest.Spec(t, -1))
+	info := sb.Info()
+	if len(info.Weaker) == 0 || strings.Contains(info.Isolation, "network") || !strings.Contains(strings.Join(info.Warnings, " "), "NOT closed off") {
+		t.Errorf("a weak sandbox says %q and warns %q", info.Isolation, info.Warnings)
+	}
+}
+
+// TestHostDies kills the process that holds a sandbox: nothing may survive it.
+func TestHostDies(t *testing.T) {
+	for _, driver := range []string{"local", "off", "refused"} {
+		t.Run(driver, func(t *testing.T) {
+			mark := sandboxtest.Mark()
+			spec := sandboxtest.Spec(t, -1)
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+			cmd.Env = []string{holderEnv + "=" + driver, "DIR=" + spec.WorkingDir, "SANDBOX_MARK=" + mark, "STATE=" + t.TempDir()}
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+				t.Fatalf("the holder says %q: %v", line, err)
+			}
+			if len(sandboxtest.Survivors(mark)) == 0 {
+				t.Fatal("nothing runs")
+			}
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			sandboxtest.Eventually(t, "everything is gone", 3*time.Second, func() bool { return len(sandboxtest.Survivors(mark)) == 0 })
+		})
+	}
+}
+
+const holderEnv = "GANDER_TEST_HOLDER"
+
+// holdSandbox is the process that TestHostDies kills.
+func holdSandbox() int {
+	o := local.Options{StateDir: os.Getenv("STATE")}
+	var d *local.Driver
+	switch os.Getenv(holderEnv) {
+	case "off":
+		d = local.NewOff(o)
+	case "refused":
+		o.RefuseNamespaces = true
+		fallthrough
+	default:
+		d = local.New(o)
+	}
+	ctx := context.Background()
+	sb, err := d.Create(ctx, sandbox.Spec{ID: "held", WorkingDir: os.Getenv("DIR")})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	p, err := sb.Start(ctx, sandbox.Command{
+		Args: []string{"/bin/sh", "-c", "trap '' TERM HUP INT; setsid sleep 1000 & (setsid sh -c 'sleep 1000 & sleep 1000' &); sleep 0.1; echo ready; while :; do sleep 1; done"},
+		Env:  sandboxtest.Env(os.Getenv("SANDBOX_MARK")),
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_, _ = io.Copy(os.Stdout, p.Stdout())
+	return 0
+}

@@ -1,0 +1,100 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gander.dev/gander/sandbox/supervise"
+)
+
+// processPlan says how the supervisor's process is made.
+type processPlan struct {
+	namespaces bool
+	// users and groups are mapped to themselves; nobody else exists inside.
+	users, groups []int
+}
+
+func (p plan) isolated() bool { return p.process.namespaces }
+
+const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
+	unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+func (p processPlan) attributes() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
+	if !p.namespaces {
+		// Its stream ends with us too, and then it kills what runs; killed itself it
+		// could not, while a shepherd is dead that somebody killed. But it must not be
+		// stopped.
+		attr.Pdeathsig = syscall.SIGCONT
+		return attr
+	}
+	attr.Cloneflags = namespaces
+	attr.UidMappings, attr.GidMappings = mapped(p.users), mapped(p.groups)
+	// The kernel permits dropping groups only in a namespace made by root.
+	attr.GidMappingsEnableSetgroups = os.Geteuid() == 0
+	if os.Geteuid() != 0 {
+		// Executing the supervisor would take the capabilities away from any other
+		// user than 0. It gives them up itself before anything else runs.
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_SYS_PTRACE}
+	}
+	return attr
+}
+
+func mapped(ids []int) (m []syscall.SysProcIDMap) {
+	for _, id := range ids {
+		m = append(m, syscall.SysProcIDMap{ContainerID: id, HostID: id, Size: 1})
+	}
+	return m
+}
+
+// startSupervisor starts exe as a supervisor and returns the host's end of its stream.
+func startSupervisor(exe string, p processPlan, stderr io.Writer) (*supervisorProcess, net.Conn, error) {
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = theirs.Close() }()
+	cmd := command(exe, supervise.Verb, stderr)
+	cmd.Stdin, cmd.Stdout = theirs, theirs
+	cmd.SysProcAttr = p.attributes()
+	proc, err := run(cmd)
+	if err != nil {
+		_ = conn.Close()
+		err = fmt.Errorf("starting the supervisor: %w", err)
+		if p.namespaces && namespaceRefused(err) {
+			err = &refusal{err}
+		}
+		return nil, nil, err
+	}
+	return proc, conn, nil
+}
+
+func namespaceRefused(err error) bool {
+	for _, e := range []error{unix.EPERM, unix.ENOSPC, unix.EINVAL, unix.ENOSYS, unix.EACCES, unix.EUSERS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func socketPair() (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a socket pair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "supervisor"), os.NewFile(uintptr(fds[1]), "stream")
+	conn, err := net.FileConn(ours)
+	_ = ours.Close()
+	if err != nil {
+		_ = theirs.Close()
+		return nil, nil, fmt.Errorf("using a socket pair: %w", err)
+	}
+	return conn, theirs, nil
+}

@@ -1,0 +1,80 @@
+//go:build !linux
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/supervise"
+)
+
+// processPlan says how the supervisor's process is made.
+type processPlan struct {
+	// profile is what it runs under on macOS; empty for nothing.
+	profile string
+}
+
+func (p plan) isolated() bool { return false }
+
+// pipeConn is the supervisor's stdin and stdout.
+type pipeConn struct {
+	io.Reader
+	io.Writer
+	in, out *os.File
+}
+
+func (c pipeConn) Close() error { return errors.Join(c.in.Close(), c.out.Close()) }
+
+// startSupervisor starts exe as a supervisor and returns the host's end of its stream.
+func startSupervisor(exe string, p processPlan, stderr io.Writer) (*supervisorProcess, io.ReadWriteCloser, error) {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("making a pipe: %w", err), theirIn.Close(), in.Close())
+	}
+	cmd := command(exe, supervise.Verb, stderr)
+	cmd.Stdin, cmd.Stdout = theirIn, theirOut
+	if p.profile != "" {
+		cmd.Path, cmd.Args = "/usr/bin/sandbox-exec", []string{"sandbox-exec", "-p", p.profile, exe, supervise.Verb}
+	}
+	detach(cmd)
+	proc, err := run(cmd)
+	_, _ = theirIn.Close(), theirOut.Close()
+	conn := pipeConn{Reader: out, Writer: in, in: in, out: out}
+	if err != nil {
+		_ = conn.Close()
+		return nil, nil, fmt.Errorf("starting the supervisor: %w", err)
+	}
+	return proc, conn, nil
+}
+
+func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
+	if spec.Rules != nil && !spec.Rules.Optional && d.name != nameOff {
+		return plan{}, fmt.Errorf("%w; use the docker driver, or permit a weaker sandbox", supervise.ErrRules)
+	}
+	p := plan{
+		exe: exe, home: spec.Home, setup: supervise.Setup{WorkingDir: spec.WorkingDir},
+		isolation: "none: processes are supervised, " + held,
+	}
+	p.warnings = []string{"There is no sandbox on this system: commands see all files that you can see, and the network. Processes are still supervised (" + held + ") and end with the session. Use the docker driver for isolation."}
+	p.weaker = []string{"files and network are not closed off", "closed files are open"}
+	if d.name == nameOff {
+		p.weaker = []string{"none"}
+		return p, nil
+	}
+	return p, d.confine(&p, spec)
+}
+
+func (d *Driver) plainPlan(spec sandbox.Spec, exe string, _ *refusal) (plan, error) {
+	return d.plan(spec, exe)
+}
+
+// notWeaker is for Linux, where namespaces may be refused.
+func notWeaker(why *refusal) error { return why.err }

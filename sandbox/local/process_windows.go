@@ -1,0 +1,14 @@
+package local
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// held is how processes are held together, in words for people.
+const held = "by job object"
+
+// detach keeps the console's signals from the supervisor.
+func detach(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{HideWindow: true, CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}

@@ -1,0 +1,194 @@
+package local
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"gander.dev/gander/sandbox/policy"
+)
+
+// seatbelt is what a profile of macOS's sandbox is made of. All paths are absolute
+// and without links: the kernel there compares the names that files really have.
+type seatbelt struct {
+	// project, home and temporary directories can be written.
+	project, home string
+	temporary     []string
+	// readable are paths that can be read besides the system's.
+	readable []string
+	// private are directories of people, in which nothing else can be read.
+	private []string
+	// rules are the lines of .gooseignore files, in the order of their say, each with
+	// the directory that it is relative to.
+	rules []seatbeltRule
+	// writes are the protected files.
+	writes policy.Writes
+}
+
+// seatbeltRule is a line of a rules file.
+type seatbeltRule struct{ dir, line string }
+
+// profile is the text for sandbox-exec. Of the clauses that match the last one
+// decides. It goes by names and holds for the processes that are started under it.
+//
+// It does not hold: closed files under the names of other hard links; rules that
+// change, or files that get a name, in a way the patterns do not say, after the
+// start; what other programs do when they are asked (launchd, Apple events are
+// denied, but not every service is known); other listeners on the loopback device.
+func (s seatbelt) profile() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("(version 1)")
+	line("(allow default)")
+	line("; the network: the doors on loopback, nothing else")
+	line("(deny network*)")
+	line(`(allow network* (local ip "localhost:*"))`)
+	line(`(allow network-outbound (remote ip "localhost:*"))`)
+	line("(allow network* (subpath %s))", quoted(s.project))
+	line("(allow network* (subpath %s))", quoted(s.home))
+	line("; what acts for the person")
+	line("(deny appleevent-send)")
+	line("(deny mach-lookup (global-name-regex #\"^com\\.apple\\.(SecurityServer|securityd|pasteboard|coreservices\\.launchservicesd)\"))")
+	line("(deny signal (target others))")
+	line("; reading")
+	for _, dir := range s.private {
+		line("(deny file-read* (subpath %s))", quoted(dir))
+		line("(allow file-read-metadata (literal %s))", quoted(dir))
+	}
+	for _, dir := range s.visible() {
+		line("(allow file-read* (subpath %s))", quoted(dir))
+		for parent := parentOf(dir); parent != "/"; parent = parentOf(parent) {
+			line("(allow file-read-metadata (literal %s))", quoted(parent))
+		}
+	}
+	line("; writing")
+	line("(deny file-write*)")
+	for _, dir := range append([]string{s.project, s.home}, s.temporary...) {
+		line("(allow file-write* (subpath %s))", quoted(dir))
+	}
+	line(`(allow file-write-data (regex #"^/dev/(null|zero|tty|dtracehelper|fd/|ttys|ptmx)"))`)
+	s.close(line, true)
+	s.protect(line)
+	if len(s.writes.Allow) > 0 {
+		s.close(line, false)
+	}
+	return b.String()
+}
+
+func (s seatbelt) visible() []string {
+	return append(append([]string{s.project, s.home}, s.temporary...), s.readable...)
+}
+
+// protect denies writing what makes the host do something.
+func (s seatbelt) protect(line func(string, ...any)) {
+	line("; protected from being written")
+	top := "^" + regexp.QuoteMeta(s.project) + "/"
+	deny := func(re string) { line("(deny file-write* (regex #%s))", quotedRE(top+"(.*/)?"+re+"(/|$)")) }
+	groups := policy.Groups()
+	for _, name := range s.writes.Groups() {
+		for _, g := range groups {
+			if g.Name != name {
+				continue
+			}
+			for _, pattern := range g.Patterns {
+				deny(nameRE(pattern))
+			}
+			if name == "git" {
+				deny(`\.[gG][iI][tT]/(config|config\.lock|config\.worktree|hooks|commondir|gitdir|modules/(.*/)?(config|hooks|commondir))`)
+				line("(deny file-write* (regex #%s))", quotedRE(top+`(.*/)?\.[gG][iI][tT]$`))
+			}
+		}
+	}
+	for _, p := range s.writes.Protect {
+		if !strings.HasPrefix(p, "@") {
+			deny(nameRE(strings.TrimPrefix(p, "/")))
+		}
+	}
+	for _, p := range s.writes.Allow {
+		if !strings.HasPrefix(p, "@") {
+			line("(allow file-write* (regex #%s))", quotedRE(top+"(.*/)?"+nameRE(strings.TrimPrefix(p, "/"))+"(/|$)"))
+		}
+	}
+	for _, name := range []string{".gander.json", ".gooseignore"} {
+		deny(nameRE(name))
+	}
+}
+
+// close denies what .gooseignore closes. Behind what the policy allows to be written
+// it is repeated for writing, without its exceptions: that opens nothing.
+func (s seatbelt) close(line func(string, ...any), first bool) {
+	line("; closed by .gooseignore")
+	operations := "file-read-data file-write*"
+	if !first {
+		operations = "file-write*"
+	}
+	for _, r := range s.rules {
+		text := strings.TrimRight(r.line, " \t\r")
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		verb := "deny"
+		if rest, ok := strings.CutPrefix(text, "!"); ok {
+			verb, text = "allow", rest
+		}
+		if verb == "allow" && !first {
+			continue
+		}
+		text = strings.TrimPrefix(strings.TrimSuffix(text, "/"), "**/")
+		anchored := strings.Contains(text, "/")
+		re := "^" + regexp.QuoteMeta(r.dir) + "/"
+		if !anchored {
+			re += "(.*/)?"
+		}
+		line("(%s %s (regex #%s))", verb, operations, quotedRE(re+nameRE(strings.TrimPrefix(text, "/"))+"(/|$)"))
+	}
+}
+
+// nameRE is a pattern of names as a regular expression. Letters count in either
+// case, as the file system there has it.
+func nameRE(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case strings.HasPrefix(pattern[i:], "**/"):
+			b.WriteString("(.*/)?")
+			i += 2
+		case strings.HasPrefix(pattern[i:], "**"):
+			b.WriteString(".*")
+			i++
+		case c == '*':
+			b.WriteString("[^/]*")
+		case c == '?':
+			b.WriteString("[^/]")
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		case c == '[' && strings.Contains(pattern[i:], "]"):
+			end := i + strings.Index(pattern[i:], "]")
+			b.WriteString(strings.Replace(pattern[i:end+1], "[!", "[^", 1))
+			i = end
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z':
+			b.WriteString("[" + strings.ToLower(string(c)) + strings.ToUpper(string(c)) + "]")
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	return b.String()
+}
+
+// quoted is a string of the profile's language.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// quotedRE is a regular expression behind the language's "#", in which only the
+// quote is special.
+func quotedRE(s string) string { return `"` + strings.ReplaceAll(s, `"`, `.`) + `"` }
+
+func parentOf(path string) string {
+	i := strings.LastIndexByte(path, '/')
+	if i <= 0 {
+		return "/"
+	}
+	return path[:i]
+}

@@ -1,0 +1,255 @@
+// Package sandbox holds the nouns of running an agent apart from the machine:
+// what a Driver makes, what a Sandbox can do, what an Agent is. It starts
+// nothing; drivers (sandbox/local), the supervisor (sandbox/supervise) and
+// agents (sandbox/goose) are the packages below it.
+//
+// The words: a driver is only how a supervisor gets started and how the project
+// gets in. The supervisor is gander as the first process inside; it starts,
+// signals, marks and kills processes and forwards the sandbox's doors, whatever
+// the driver. Everything in a sandbox ends when its host side goes away.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"gander.dev/gander/sandbox/policy"
+)
+
+// ErrGone is returned by operations on a sandbox whose supervisor has ended.
+var ErrGone = errors.New("the sandbox has ended")
+
+// A Driver makes sandboxes. Methods are safe for concurrent use.
+type Driver interface {
+	// Name is the word for --sandbox: "local", "docker", "off".
+	Name() string
+	// Check says, cheaply and without starting anything, why this driver cannot
+	// work here; nil when it should.
+	Check(ctx context.Context) error
+	// Create makes a sandbox and returns when commands can be started in it.
+	// ctx bounds the creation only.
+	Create(ctx context.Context, spec Spec) (Sandbox, error)
+}
+
+// Spec is what a sandbox is made of.
+type Spec struct {
+	// ID names the sandbox; it is unique on this machine and safe in a file name.
+	ID string
+	// WorkingDir is the project: writable, at this same absolute path inside.
+	WorkingDir string
+	// Home is a host directory, private to this sandbox, that is the agent's
+	// HOME inside, at the path Info.Home. It outlives the sandbox; its owner
+	// removes it.
+	Home string
+	// Mounts are further host files and directories that appear at the same
+	// absolute path inside.
+	Mounts []Mount
+	// Doors are the only ways out: each is a loopback listener inside whose
+	// connections are made on the host by Dial.
+	Doors []Door
+	// Rules close files; nil closes none.
+	Rules *Rules
+	// Limits bound what it uses.
+	Limits Limits
+	// Labels say what the sandbox is for ("agent", "session"); shown by
+	// gander sandbox list.
+	Labels map[string]string
+}
+
+// Rules close files of the project, and of writable mounts, to everything in the
+// sandbox: what matches their .gooseignore files or the person's own. Files that
+// would make the host do something are protected from being written.
+type Rules struct {
+	// Own is the path of the person's own rules file on the host; it need not exist.
+	Own string
+	// Writes change which files are protected.
+	Writes policy.Writes
+	// Optional lets the sandbox be made where the kernel cannot keep the rules; a
+	// warning says so then.
+	Optional bool
+	// Denied is told when the rules refused something, a bounded number of times,
+	// and must not block. May be nil.
+	Denied func(Denial)
+}
+
+// Denial is an operation that rules refused.
+type Denial struct {
+	// Operation is the system call ("open", "renameat2").
+	Operation string `json:"operation"`
+	// Path is what was refused, absolute, as the sandbox has it.
+	Path string `json:"path"`
+	// PID is the process that tried, inside.
+	PID int `json:"pid"`
+	// Rule is what protects the path from being written, in a few words; empty when
+	// .gooseignore closes it. Why says what a write would do, and Allow is the entry of
+	// the policy's writes.allow that permits it; empty when none does.
+	Rule  string `json:"rule,omitempty"`
+	Why   string `json:"why,omitempty"`
+	Allow string `json:"allow,omitempty"`
+}
+
+// DeniedByGit is the Rule of a denial of git's objects, which keep content of closed
+// files.
+const DeniedByGit = "policy.git"
+
+// ClosedFiles says what rules close at the moment.
+type ClosedFiles struct {
+	// Count is how many files there are and Examples are some of them, relative to the
+	// project. What is below a closed directory is not counted, only the directory.
+	Count    int      `json:"count"`
+	Examples []string `json:"examples,omitempty"`
+	// Partial says that the project is too large to have been looked at in full.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// A RuleKeeper is a Sandbox that keeps its Spec.Rules.
+type RuleKeeper interface {
+	// Closed looks for what the rules close in the project, for a second at most.
+	Closed(ctx context.Context) (ClosedFiles, error)
+	// Judge reports which paths, relative to the project, the rules close as files.
+	Judge(ctx context.Context, paths []string) ([]bool, error)
+	// CloseGit closes, from now on and for good, what git's object stores in the
+	// project hold now. What git adds later can be read.
+	CloseGit(ctx context.Context) error
+}
+
+// Mount is a host path that appears at the same absolute path inside.
+type Mount struct {
+	Path     string
+	Writable bool
+}
+
+// Door is a listener on 127.0.0.1 inside the sandbox. Accepted connections are
+// carried to the host over the supervisor's stream; nothing else leaves.
+type Door struct {
+	Name string
+	Dial func(context.Context) (net.Conn, error)
+}
+
+// Info describes a running sandbox.
+type Info struct {
+	ID     string
+	Driver string
+	// Isolation lists what holds, in words for people: "user, mount, pid and
+	// network namespaces as uid 1000".
+	Isolation string
+	// Isolated says that nothing of this machine but what Spec names can be reached
+	// from inside. Agents need not ask then before they look around.
+	Isolated bool
+	// Image names the image whose programs the sandbox has; empty means that it has
+	// this machine's. Env is the environment that the image sets, see Environment.
+	Image string
+	Env   []string
+	// Limits say what is bounded, by which means, and what is not ("memory: 12 GiB, by
+	// cgroup v2").
+	Limits []string
+	// Warnings are sentences about what does not hold, or is unusual, on this
+	// machine ("the project is owned by root, ..."). They are shown in the session.
+	Warnings []string
+	// Weaker says in a few words each what does not hold that the driver promises
+	// ("files are not closed"); empty as a rule. It is in the session's title.
+	Weaker []string
+	// Home is the path of Spec.Home inside.
+	Home string
+	// Executable is gander itself inside; empty when it is not there.
+	Executable string
+	// Doors maps the name of a door to its address inside ("127.0.0.1:40123").
+	Doors map[string]string
+}
+
+// A Sandbox is one running place. Methods are safe for concurrent use.
+type Sandbox interface {
+	Info() Info
+	// Start starts a command. ctx bounds starting, not the process.
+	Start(ctx context.Context, cmd Command) (Process, error)
+	// Mark notes every process alive now, so that KillSince can spare them.
+	Mark(ctx context.Context) (Mark, error)
+	// KillSince kills, with SIGKILL, every process in the sandbox that was born
+	// after the mark, whatever it did to escape its parent, and returns when
+	// none is left. An error means that some may be: close the sandbox.
+	KillSince(ctx context.Context, m Mark) (KillReport, error)
+	// Done is closed when the supervisor has ended, for whatever reason.
+	Done() <-chan struct{}
+	// Close kills what runs, ends the supervisor and returns when no process of
+	// the sandbox is left. It is safe to repeat.
+	Close() error
+}
+
+// A Holder is a Sandbox that can keep what runs inside from giving a path another
+// meaning while the host follows it.
+type Holder interface {
+	// Hold keeps every process inside from renaming anything and from making links,
+	// until release is called or the time is over; release reports false when it was.
+	// It fails where nothing stands between a process and the kernel, see Spec.Rules.
+	Hold(ctx context.Context, atMost time.Duration) (release func() bool, err error)
+}
+
+// Mark is a moment in the life of a sandbox.
+type Mark uint64
+
+// KillReport says what KillSince did.
+type KillReport struct {
+	Killed   int
+	Duration time.Duration
+}
+
+// Command is what to run in a sandbox.
+type Command struct {
+	// Args is the program and its arguments. A program without a slash is looked
+	// up in Env's PATH inside the sandbox.
+	Args []string
+	// Env is the whole environment; nothing is inherited.
+	Env []string
+	// Dir is the working directory; empty means Spec.WorkingDir.
+	Dir string
+	// NullStdin makes stdin the null device: nothing can be written to it, and a
+	// program that looks sees no pipe to read instead of files.
+	NullStdin bool
+	// StdoutPath and StderrPath, where they are not empty, are existing files inside,
+	// as a rule pipes, that output goes to; the process's own stream is then empty. It
+	// is for who lives beside the supervisor and wants to be spared its detour.
+	StdoutPath, StderrPath string
+	// Infrastructure processes (the agent itself) are spared by KillSince.
+	// Whatever they start is not.
+	Infrastructure bool
+	// Private closes the command itself, and nothing that it starts, to the other processes
+	// inside where Spec.Rules are kept: they can neither look into it nor debug it nor
+	// get at its streams. Where nothing stands between a process and the kernel it has to
+	// close itself, with prctl(PR_SET_DUMPABLE, 0), which a command with rules cannot.
+	Private bool
+}
+
+// A Process is a command running in a sandbox, with everything it starts. Its
+// three streams must be read, written or closed by the caller; they are
+// independent of each other.
+type Process interface {
+	// PID is the process id inside the sandbox.
+	PID() int
+	Stdin() io.WriteCloser
+	Stdout() io.Reader
+	Stderr() io.Reader
+	// Signal sends a signal ("TERM", "INT", "HUP", "KILL") to the command's process group.
+	Signal(ctx context.Context, name string) error
+	// Kill kills the command and everything it started, however that escaped,
+	// and returns when nothing of it is left.
+	Kill(ctx context.Context) error
+	// Wait returns when the command itself has ended. Background processes it
+	// left may go on until Kill or the end of the sandbox.
+	Wait(ctx context.Context) (ExitStatus, error)
+}
+
+// ExitStatus is how a command ended and what it used.
+type ExitStatus struct {
+	Code   int    // exit code; 128+n when a signal ended it
+	Signal string // "KILL", or empty
+	Usage  Usage
+}
+
+// Usage is the resource use of a command and its waited-for children.
+type Usage struct {
+	User, System time.Duration
+	MaxRSS       int64 // bytes
+}

@@ -1,0 +1,59 @@
+package sandboxtest
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	// killsVariable says how many commands TestKills kills.
+	killsVariable = "GANDER_SANDBOX_KILLS"
+	usualKills    = 22
+	// killsPerSandbox is after how many another sandbox is made, and the one before
+	// closed while a command runs in it.
+	killsPerSandbox = 11
+)
+
+// TestKills kills commands that try to escape, one shape after the other, in one
+// sandbox after the other, and closes each with one that runs. Nothing of them may
+// live afterwards, and no mount may be left outside. owner is as for TestDriver.
+func TestKills(t *testing.T, newDriver NewDriver, owner int) {
+	kills := usualKills
+	if n := os.Getenv(killsVariable); n != "" {
+		var err error
+		if kills, err = strconv.Atoi(n); err != nil {
+			t.Fatalf("%s: %v", killsVariable, err)
+		}
+	}
+	d, all := newDriver(t), shapes()
+	for done := 0; done < kills; {
+		spec := Spec(t, owner)
+		sb := Create(t, d, spec)
+		for range min(killsPerSandbox, kills-done) {
+			s, mark := all[done%len(all)], Mark()
+			p := Start(t, sb, s.script, mark)
+			readLine(t, p.Stdout())
+			Kill(t, p)
+			if left := Survivors(mark); len(left) > 0 {
+				t.Fatalf("kill %d, %s: survivors: %q", done, s.name, left)
+			}
+			Wait(t, p)
+			done++
+		}
+		s, mark := all[done/killsPerSandbox%len(all)], Mark()
+		readLine(t, Start(t, sb, s.script, mark).Stdout())
+		if err := sb.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if left := Survivors(mark); len(left) > 0 {
+			t.Fatalf("close after kill %d, %s: survivors: %q", done, s.name, left)
+		}
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil || strings.Contains(string(mounts), spec.WorkingDir) {
+			t.Fatalf("mounts of a sandbox that is closed are left (%v): %s", err, mounts)
+		}
+	}
+	t.Logf("%d commands killed", kills)
+}
