@@ -1,0 +1,187 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A Decision is what was decided about a connection.
+type Decision struct {
+	Host    string
+	Port    int
+	Allowed bool
+	// By is the rule, or the person's answer, that allowed it.
+	By string
+	// Reason says why it was refused, as a part of a sentence.
+	Reason string
+}
+
+// Address is host and port.
+func (d Decision) Address() string { return net.JoinHostPort(d.Host, strconv.Itoa(d.Port)) }
+
+// Explain decides about a host by rules alone; nothing is looked up. For an
+// address that is not public that is all there is to it; a name is refused later
+// when what it resolves to is not public.
+func Explain(rules []Rule, name string, port int) Decision {
+	d := Decision{Host: short(name), Port: port}
+	h, err := parseHost(name)
+	if err != nil {
+		d.Reason = err.Error()
+		return d
+	}
+	d.Host = h.String()
+	if h.addr.IsValid() && literal(rules, h.addr, port) == nil {
+		if why := notPublic(h.addr); why != "" {
+			d.Reason = fmt.Sprintf("it is %s, which only a rule for this very address and port allows", why)
+			return d
+		}
+	}
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.allows(h, port) })
+	if i < 0 {
+		d.Reason = "no rule of policy.network allows it"
+		return d
+	}
+	d.Allowed, d.By = true, rules[i].String()
+	return d
+}
+
+// literal is the rule that names an address and its port.
+func literal(rules []Rule, addr netip.Addr, port int) *Rule {
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.addr == addr && slices.Equal(r.ports, []int{port}) })
+	if i < 0 {
+		return nil
+	}
+	return &rules[i]
+}
+
+// errRefused is why a connection is not made although it could be.
+type errRefused struct{ Decision }
+
+func (e *errRefused) Error() string {
+	return fmt.Sprintf("the policy of this sandbox refuses %s: %s", e.Address(), e.Reason)
+}
+
+// reach decides about a host and connects to it.
+func (d *Door) reach(ctx context.Context, name string, port int) (net.Conn, error) {
+	decision := d.decide(ctx, name, port)
+	var addrs []netip.Addr
+	var err error
+	if decision.Allowed {
+		addrs, err = d.resolve(ctx, &decision)
+	}
+	d.tell(decision)
+	switch {
+	case !decision.Allowed:
+		return nil, &errRefused{decision}
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be looked up: %w", decision.Host, err)
+	}
+	return d.connect(ctx, addrs, port)
+}
+
+// decide is Explain with the person's answers.
+func (d *Door) decide(ctx context.Context, name string, port int) Decision {
+	decision := Explain(d.opts.Rules, name, port)
+	if decision.Allowed {
+		return decision
+	}
+	h, err := parseHost(name)
+	if err != nil || h.addr.IsValid() && notPublic(h.addr) != "" {
+		return decision // not for a question
+	}
+	answer, said := d.opts.Book.ask(ctx, d.opts.Ask, h.String(), port)
+	decision.Allowed = said == ""
+	decision.By, decision.Reason = answer, said
+	return decision
+}
+
+// resolve finds the addresses of an allowed host. When all of them are refused, so
+// is the host.
+func (d *Door) resolve(ctx context.Context, decision *Decision) ([]netip.Addr, error) {
+	if addr, err := netip.ParseAddr(decision.Host); err == nil {
+		return []netip.Addr{addr}, nil // decided already
+	}
+	found, err := d.opts.Lookup(ctx, decision.Host)
+	if err == nil && len(found) == 0 {
+		err = errors.New("it has no address")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var good []netip.Addr
+	why := ""
+	for _, addr := range found {
+		addr = addr.Unmap()
+		if bad := notPublic(addr); bad != "" && literal(d.opts.Rules, addr, decision.Port) == nil {
+			why = fmt.Sprintf("its address %s is %s; a rule for %s would allow it", addr, bad, netip.AddrPortFrom(addr, uint16(decision.Port)))
+			continue
+		}
+		good = append(good, addr)
+	}
+	if len(good) == 0 {
+		decision.Allowed, decision.Reason = false, why
+	}
+	return good, nil
+}
+
+// connect tries the addresses one by one.
+func (d *Door) connect(ctx context.Context, addrs []netip.Addr, port int) (net.Conn, error) {
+	err := errors.New("there is no address")
+	for _, addr := range addrs[:min(len(addrs), maxConnections)] {
+		var c net.Conn
+		limited, done := context.WithTimeout(ctx, connectTime)
+		c, err = d.opts.Connect(limited, netip.AddrPortFrom(addr, uint16(port)))
+		done()
+		if err == nil {
+			if !d.keep(c) {
+				return nil, ErrClosed
+			}
+			return &kept{Conn: c, door: d}, nil
+		}
+	}
+	return nil, err
+}
+
+// kept is a connection to a host.
+type kept struct {
+	net.Conn
+	door *Door
+}
+
+// CloseWrite ends what the host reads.
+func (k *kept) CloseWrite() error {
+	closeWrite(k.Conn)
+	return nil
+}
+
+func (k *kept) Close() error {
+	k.door.forget(k.Conn)
+	return k.Conn.Close()
+}
+
+// tell logs a decision and shows a refusal.
+func (d *Door) tell(decision Decision) {
+	if decision.Allowed {
+		d.log.Info("a connection out of the sandbox is allowed", "to", decision.Address(), "by", decision.By)
+	} else {
+		d.log.Warn("a connection out of the sandbox is refused", "to", decision.Address(), "reason", decision.Reason)
+	}
+	if d.opts.Observe != nil {
+		d.opts.Observe(decision)
+	}
+	if d.opts.Notice == nil || decision.Allowed {
+		return
+	}
+	if more, ok := d.opts.Book.refused(decision.Address()); ok {
+		d.opts.Notice(fmt.Sprintf("The sandbox may not reach %s: %s.%s", decision.Address(), decision.Reason, more))
+	}
+}
+
+// askTime bounds the waiting for a person.
+const askTime = 3 * time.Minute

@@ -1,0 +1,615 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// patience bounds what should happen at once; the machine may be busy.
+const patience = 30 * time.Second
+
+// public is an address that nobody is to be asked about; connections to it go to a
+// server of the test.
+var public = netip.MustParseAddr("93.184.215.14")
+
+// world is what is outside of a door: names, and servers behind addresses.
+type world struct {
+	mu      sync.Mutex
+	names   map[string][]netip.Addr
+	servers map[netip.AddrPort]string
+	lookups []string
+	dialed  []netip.AddrPort
+}
+
+func (w *world) lookup(_ context.Context, host string) ([]netip.Addr, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookups = append(w.lookups, host)
+	if addrs, ok := w.names[host]; ok {
+		return addrs, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+func (w *world) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	w.mu.Lock()
+	w.dialed = append(w.dialed, to)
+	real := w.servers[to]
+	w.mu.Unlock()
+	if real == "" {
+		return nil, errors.New("nobody there")
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", real)
+}
+
+func rules(t *testing.T, texts ...string) []Rule {
+	t.Helper()
+	out, err := ParseRules(texts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// opened is a door with a world behind it.
+func opened(t *testing.T, w *world, o Options) *Door {
+	t.Helper()
+	o.Lookup, o.Connect = w.lookup, w.connect
+	d := New(o)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// through is a client that uses the door as its HTTP proxy, trusting the servers of roots.
+func through(t *testing.T, d *Door, roots *x509.CertPool) *http.Client {
+	t.Helper()
+	transport := &http.Transport{
+		Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy"}),
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return d.Dial(ctx) },
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+func get(t *testing.T, c *http.Client, address string) (int, string, error) {
+	t.Helper()
+	res, err := c.Get(address)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(text), err
+}
+
+func hello(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "host=%s proxy=%s path=%s", r.Host, r.Header.Get("Proxy-Authorization"), r.URL.Path)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func addressOf(s *httptest.Server) string { return s.Listener.Addr().String() }
+
+func TestPlainHTTP(t *testing.T) {
+	s := hello(t)
+	w := &world{
+		names:   map[string][]netip.Addr{"allowed.example": {public}},
+		servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)},
+	}
+	d := opened(t, w, Options{Rules: rules(t, "allowed.example")})
+	c := through(t, d, nil)
+	if status, text, err := get(t, c, "http://allowed.example/x"); err != nil || status != 200 || text != "host=allowed.example proxy= path=/x" {
+		t.Errorf("allowed: %d %q %v", status, text, err)
+	}
+	if status, text, err := get(t, c, "http://other.example/x"); err != nil || status != 403 || !strings.Contains(text, "no rule of policy.network allows it") {
+		t.Errorf("not allowed: %d %q %v", status, text, err)
+	}
+	if status, text, err := get(t, c, "http://allowed.example:8080/"); err != nil || status != 403 {
+		t.Errorf("another port: %d %q %v", status, text, err)
+	}
+	// The address counts, not what the Host header says.
+	answer := say(t, d, "GET http://allowed.example/y HTTP/1.1\r\nHost: other.example\r\nProxy-Authorization: Basic eA==\r\nConnection: close\r\n\r\n")
+	if !strings.Contains(answer, "host=allowed.example proxy= path=/y") {
+		t.Errorf("another Host header: %s", answer)
+	}
+	// A refused name is not even asked for: questions carry things out.
+	if len(w.lookups) != 2 || w.lookups[0] != "allowed.example" || w.lookups[1] != "allowed.example" {
+		t.Errorf("looked up %v", w.lookups)
+	}
+}
+
+// say sends bytes and returns the answer.
+func say(t *testing.T, d *Door, text string) string {
+	t.Helper()
+	c, err := d.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("%v after %q", err, answer)
+	}
+	return string(answer)
+}
+
+func TestRefusedRequests(t *testing.T) {
+	w := &world{}
+	d := opened(t, w, Options{Rules: rules(t, "*:*")})
+	for request, want := range map[string]string{
+		"GET / HTTP/1.1\r\nHost: a.example":                            "400 ",
+		"GET https://a.example/ HTTP/1.1\r\nHost: a.example":           "403 ",
+		"GET ftp://a.example/ HTTP/1.1\r\nHost: a.example":             "403 ",
+		"GET http://u:p@a.example/ HTTP/1.1\r\nHost: a.example":        "403 ",
+		"CONNECT a.example HTTP/1.1\r\nHost: a.example":                "400 ",
+		"CONNECT a.example:0 HTTP/1.1\r\nHost: a.example":              "400 ",
+		"CONNECT a.example:080 HTTP/1.1\r\nHost: a.example":            "400 ",
+		"CONNECT a.example:99999 HTTP/1.1\r\nHost: a.example":          "400 ",
+		"CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: a.example":             "403 ",
+		"CONNECT [::1]:80 HTTP/1.1\r\nHost: a.example":                 "403 ",
+		"CONNECT [::ffff:127.0.0.1]:80 HTTP/1.1\r\nHost: a.example":    "403 ",
+		"CONNECT 0x7f000001:80 HTTP/1.1\r\nHost: a.example":            "403 ",
+		"CONNECT 2130706433:80 HTTP/1.1\r\nHost: a.example":            "403 ",
+		"CONNECT 0177.0.0.1:80 HTTP/1.1\r\nHost: a.example":            "403 ",
+		"CONNECT 127.1:80 HTTP/1.1\r\nHost: a.example":                 "403 ",
+		"CONNECT 169.254.169.254:80 HTTP/1.1\r\nHost: a.example":       "403 ",
+		"CONNECT [fd00:ec2::254]:80 HTTP/1.1\r\nHost: a.example":       "403 ",
+		"CONNECT [fe80::1%25eth0]:80 HTTP/1.1\r\nHost: a.example":      "40",
+		"GET http://127.0.0.1/latest/meta-data HTTP/1.1\r\nHost: meta": "403 ",
+		"OPTIONS * HTTP/1.1\r\nHost: a.example":                        "400 ",
+	} {
+		if answer := say(t, d, request+"\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 "+want) {
+			t.Errorf("%s got %s", request, answer)
+		}
+	}
+	if len(w.lookups)+len(w.dialed) != 0 {
+		t.Errorf("looked up %v, connected to %v", w.lookups, w.dialed)
+	}
+}
+
+// A name that turns into an address that is not public is refused, however often it
+// changes, and the connection goes to the address that was looked at.
+func TestRebinding(t *testing.T) {
+	s := hello(t)
+	w := &world{servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)}}
+	private := []string{
+		"127.0.0.1", "10.0.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.1",
+		"::1", "::", "fe80::1", "fd00:ec2::254", "ff02::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::1", "2001:0:1::1", "::127.0.0.1", "64:ff9b:1::1",
+	}
+	for _, own := range ownAddresses(t) {
+		private = append(private, own.String())
+	}
+	var lookups atomic.Int32
+	var at []netip.Addr
+	d := New(Options{
+		Rules: rules(t, "turns.example"), Connect: w.connect,
+		Lookup: func(context.Context, string) ([]netip.Addr, error) { lookups.Add(1); return at, nil },
+	})
+	t.Cleanup(func() { _ = d.Close() })
+	c := through(t, d, nil)
+	for _, text := range private {
+		at = []netip.Addr{netip.MustParseAddr(text)}
+		status, said, err := get(t, c, "http://turns.example/")
+		if err != nil || status != 403 || !strings.Contains(said, "a rule for ") {
+			t.Errorf("%s: %d %q %v", text, status, said, err)
+		}
+	}
+	if len(w.dialed) != 0 {
+		t.Errorf("connected to %v", w.dialed)
+	}
+	before := lookups.Load()
+	at = []netip.Addr{netip.MustParseAddr("10.0.0.1"), public} // the good one of both
+	if status, _, err := get(t, c, "http://turns.example/"); err != nil || status != 200 {
+		t.Errorf("%d %v", status, err)
+	}
+	if n := lookups.Load() - before; n != 1 || len(w.dialed) != 1 || w.dialed[0].Addr() != public {
+		t.Errorf("%d lookups, connected to %v", n, w.dialed)
+	}
+}
+
+func ownAddresses(t *testing.T) (out []netip.Addr) {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if addr, ok := netip.AddrFromSlice(a.(*net.IPNet).IP); ok {
+			out = append(out, addr.Unmap())
+		}
+	}
+	return out
+}
+
+// An address that is not public is reached when a rule names it with its port.
+func TestLiteralAddress(t *testing.T) {
+	s := hello(t)
+	near := netip.MustParseAddrPort("10.1.2.3:5432")
+	w := &world{
+		names:   map[string][]netip.Addr{"db.example": {near.Addr()}},
+		servers: map[netip.AddrPort]string{near: addressOf(s)},
+	}
+	d := opened(t, w, Options{Rules: rules(t, "10.1.2.3:5432", "db.example:*")})
+	c := through(t, d, nil)
+	for address, want := range map[string]int{
+		"http://10.1.2.3:5432/": 200, "http://db.example:5432/": 200, "http://10.1.2.3:5433/": 403, "http://db.example:5433/": 403, "http://10.1.2.4:5432/": 403,
+	} {
+		if status, text, err := get(t, c, address); err != nil || status != want {
+			t.Errorf("%s: %d %q %v", address, status, text, err)
+		}
+	}
+}
+
+// A redirect is followed by the client, and decided about again.
+func TestRedirect(t *testing.T) {
+	s := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/latest", http.StatusFound))
+	t.Cleanup(s.Close)
+	w := &world{names: map[string][]netip.Addr{"a.example": {public}}, servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)}}
+	d := opened(t, w, Options{Rules: rules(t, "a.example")})
+	if status, text, err := get(t, through(t, d, nil), "http://a.example/"); err != nil || status != 403 || !strings.Contains(text, "metadata") {
+		t.Errorf("%d %q %v", status, text, err)
+	}
+}
+
+func tlsWorld(t *testing.T) (*world, *x509.CertPool) {
+	t.Helper()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "for "+r.Host) }))
+	t.Cleanup(s.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate()) // for example.com
+	w := &world{
+		names:   map[string][]netip.Addr{"example.com": {public}, "cdn.example": {public}},
+		servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 443): addressOf(s)},
+	}
+	return w, pool
+}
+
+func TestTunnel(t *testing.T) {
+	w, pool := tlsWorld(t)
+	d := opened(t, w, Options{Rules: rules(t, "example.com:443")})
+	c := through(t, d, pool)
+	if status, text, err := get(t, c, "https://example.com/"); err != nil || status != 200 || text != "for example.com" {
+		t.Errorf("%d %q %v", status, text, err)
+	}
+	if _, _, err := get(t, c, "https://cdn.example/"); err == nil || !strings.Contains(err.Error(), "Forbidden") {
+		t.Errorf("not allowed: %v", err)
+	}
+}
+
+// The name in the TLS greeting must be allowed, too, also when it comes in pieces.
+func TestFronting(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sni   string
+		pass  bool
+		piece int
+		rules []string
+	}{
+		"the same":             {"cdn.example", true, 0, nil},
+		"the same, in pieces":  {"CDN.example", true, 1, nil},
+		"another":              {"example.com", false, 0, nil},
+		"another, in pieces":   {"example.com", false, 1, nil},
+		"another that may":     {"example.com", true, 0, []string{"example.com"}},
+		"none":                 {"", true, 0, nil},
+		"below the allowed":    {"x.cdn.example", false, 0, nil},
+		"a name with a prefix": {"xcdn.example", false, 7, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := tlsWorld(t)
+			d := opened(t, w, Options{Rules: rules(t, append(tt.rules, "cdn.example")...)})
+			c, err := d.Dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			_ = c.SetDeadline(time.Now().Add(patience))
+			if _, err := io.WriteString(c, "CONNECT cdn.example:443 HTTP/1.1\r\nHost: cdn.example:443\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			in := bufio.NewReader(c)
+			res, err := http.ReadResponse(in, nil)
+			if err != nil || res.StatusCode != 200 {
+				t.Fatalf("%+v %v", res, err)
+			}
+			greeting := tls.Client(&slow{Conn: c, piece: tt.piece}, &tls.Config{ServerName: tt.sni, InsecureSkipVerify: true}) //nolint:gosec // the test's own server
+			if err := greeting.HandshakeContext(t.Context()); (err == nil) != tt.pass {
+				t.Errorf("the handshake ends with %v", err)
+			}
+		})
+	}
+}
+
+// slow writes in small pieces.
+type slow struct {
+	net.Conn
+	piece int
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	for i := 0; s.piece > 0 && i < len(p); i += s.piece {
+		if _, err := s.Conn.Write(p[i:min(i+s.piece, len(p))]); err != nil {
+			return i, err
+		}
+	}
+	if s.piece == 0 {
+		return s.Conn.Write(p)
+	}
+	return len(p), nil
+}
+
+// socks asks for an address and returns the reply's code and the connection.
+func socks(t *testing.T, d *Door, command, kind byte, address string, port int) (byte, net.Conn) {
+	t.Helper()
+	c, err := d.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	request := []byte{5, 2, 9, 0, 5, command, 0, kind}
+	if kind == socksName {
+		request = append(request, byte(len(address)))
+	}
+	request = append(append(request, address...), byte(port>>8), byte(port))
+	go func() { _, _ = c.Write(request) }()
+	reply := make([]byte, 12)
+	if _, err := io.ReadFull(c, reply); err != nil {
+		t.Fatalf("%v after % x", err, reply)
+	}
+	if reply[0] != 5 || reply[1] != 0 || reply[2] != 5 {
+		t.Fatalf("reply % x", reply)
+	}
+	return reply[3], c
+}
+
+func TestSocks(t *testing.T) {
+	s := hello(t)
+	w := &world{
+		names:   map[string][]netip.Addr{"a.example": {public}, "gone.example": {netip.MustParseAddr("93.184.215.15")}},
+		servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)},
+	}
+	d := opened(t, w, Options{Rules: rules(t, "a.example", "gone.example", "nowhere.example")})
+	code, c := socks(t, d, 1, socksName, "a.example", 80)
+	if code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	_, _ = io.WriteString(c, "GET / HTTP/1.0\r\nHost: a.example\r\n\r\n")
+	closeWrite(c) // the answer comes all the same
+	if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), "host=a.example") {
+		t.Errorf("%q %v", text, err)
+	}
+	for name, tt := range map[string]struct {
+		command, kind byte
+		address       string
+		port          int
+		want          byte
+	}{
+		"not allowed":  {1, socksName, "b.example", 80, socksRefused},
+		"other port":   {1, socksName, "a.example", 22, socksRefused},
+		"private":      {1, socksIPv4, "\x0a\x00\x00\x01", 80, socksRefused},
+		"loopback":     {1, socksIPv6, string(netip.MustParseAddr("::1").AsSlice()), 80, socksRefused},
+		"in disguise":  {1, socksIPv6, string(netip.MustParseAddr("::ffff:127.0.0.1").AsSlice()), 80, socksRefused},
+		"address name": {1, socksName, "127.0.0.1", 80, socksRefused},
+		"unknown name": {1, socksName, "nowhere.example", 80, socksNoHost},
+		"nobody there": {1, socksName, "gone.example", 80, socksNotMade},
+		"bind":         {2, socksName, "a.example", 80, socksNoCommand},
+		"datagrams":    {3, socksName, "a.example", 80, socksNoCommand},
+		"unknown kind": {1, 7, "", 80, socksNoAddress},
+		"empty name":   {1, socksName, "", 80, socksNoAddress},
+		"zero byte":    {1, socksName, "a.example\x00.b", 80, socksRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, _ := socks(t, d, tt.command, tt.kind, tt.address, tt.port); code != tt.want {
+				t.Errorf("code %d, want %d", code, tt.want)
+			}
+		})
+	}
+}
+
+func TestAsking(t *testing.T) {
+	s := hello(t)
+	w := &world{
+		names:   map[string][]netip.Addr{},
+		servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)},
+	}
+	for _, name := range []string{"once", "session", "project", "deny", "unasked", "many"} {
+		w.names[name+".example"] = []netip.Addr{public}
+	}
+	var mu sync.Mutex
+	asked := map[string]int{}
+	saved := map[string]bool{"known.example:80": true}
+	release := make(chan struct{})
+	o := Options{Book: NewBook(func(address string) bool { mu.Lock(); defer mu.Unlock(); return saved[address] }, func(address string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.HasPrefix(address, "full.") {
+			return errors.New("the disk is full")
+		}
+		saved[address] = true
+		return nil
+	})}
+	o.Ask = func(_ context.Context, host string, port int) Answer {
+		mu.Lock()
+		asked[host]++
+		mu.Unlock()
+		if host == "many.example" {
+			<-release
+			return Once
+		}
+		name, _, _ := strings.Cut(host, ".")
+		if name == "unasked" {
+			return Unasked
+		}
+		if name == "full" {
+			return Project
+		}
+		return Answer(name)
+	}
+	w.names["known.example"], w.names["full.example"] = []netip.Addr{public}, []netip.Addr{public}
+	d := opened(t, w, o)
+	c := through(t, d, nil)
+	for name, want := range map[string]struct{ status, questions int }{
+		"once": {200, 2}, "session": {200, 1}, "project": {200, 1}, "deny": {403, 1}, "unasked": {403, 2}, "known": {200, 0}, "full": {200, 1},
+	} {
+		for range 2 {
+			if status, text, err := get(t, c, "http://"+name+".example/"); err != nil || status != want.status {
+				t.Errorf("%s: %d %q %v", name, status, text, err)
+			}
+		}
+		if asked[name+".example"] != want.questions {
+			t.Errorf("%s: asked %d times", name, asked[name+".example"])
+		}
+	}
+	if !saved["project.example:80"] || len(saved) != 2 {
+		t.Errorf("saved %v", saved)
+	}
+	mu.Lock()
+	clear(saved) // the person takes it back
+	mu.Unlock()
+	if status, _, err := get(t, c, "http://project.example/"); err != nil || status != 200 || asked["project.example"] != 2 {
+		t.Errorf("what was taken back: %d %v, asked %d times", status, err, asked["project.example"])
+	}
+	if status, _, err := get(t, c, "http://10.0.0.1/"); err != nil || status != 403 || asked["10.0.0.1"] != 0 {
+		t.Errorf("a private address: %d %v, asked %v", status, err, asked)
+	}
+	var wg sync.WaitGroup
+	for range 5 { // one question for all who wait
+		wg.Go(func() {
+			if status, text, err := get(t, c, "http://many.example/"); err != nil || status != 200 {
+				t.Errorf("%d %q %v", status, text, err)
+			}
+		})
+	}
+	waiting := func() bool { mu.Lock(); defer mu.Unlock(); return asked["many.example"] > 0 }
+	for deadline := time.Now().Add(patience); !waiting(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody was asked")
+		}
+	}
+	close(release)
+	wg.Wait()
+}
+
+// A program cannot wear a person out, nor fill the session with notices.
+func TestQuestionsAreBounded(t *testing.T) {
+	asked, notices := 0, 0
+	w := &world{names: map[string][]netip.Addr{}}
+	d := opened(t, w, Options{
+		Ask:    func(context.Context, string, int) Answer { asked++; return Deny },
+		Notice: func(string) { notices++ },
+	})
+	c := through(t, d, nil)
+	for i := range 50 {
+		if status, _, err := get(t, c, fmt.Sprintf("http://h%d.example/", i)); err != nil || status != 403 {
+			t.Fatalf("%d %v", status, err)
+		}
+	}
+	if asked != maxQuestions || notices != maxNotices {
+		t.Errorf("%d questions, %d notices", asked, notices)
+	}
+}
+
+// What the inspection objects to does not leave.
+func TestInspection(t *testing.T) {
+	var heard atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		heard.Add(n)
+	}))
+	t.Cleanup(s.Close)
+	w := &world{names: map[string][]netip.Addr{"a.example": {public}}, servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)}}
+	d := opened(t, w, Options{Rules: rules(t, "a.example"), Inspect: func() io.Writer { return &finder{} }})
+	c := through(t, d, nil)
+	for name, body := range map[string]string{"body": "the secret", "long": strings.Repeat("x", 1<<20) + "secret"} {
+		res, err := c.Post("http://a.example/", "text/plain", io.MultiReader(strings.NewReader(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != 403 {
+			t.Errorf("%s: %d", name, res.StatusCode)
+		}
+	}
+	for _, address := range []string{"http://a.example/?q=secret", "http://a.example/secret"} {
+		if status, text, err := get(t, c, address); err != nil || status != 403 || !strings.Contains(text, "found it") {
+			t.Errorf("%s: %d %q %v", address, status, text, err)
+		}
+	}
+	if status, _, err := get(t, c, "http://a.example/fine"); err != nil || status != 200 {
+		t.Errorf("%d %v", status, err)
+	}
+	code, conn := socks(t, d, 1, socksName, "a.example", 80)
+	if code != 0 {
+		t.Fatal(code)
+	}
+	_, _ = io.WriteString(conn, "POST / HTTP/1.0\r\nContent-Length: 6\r\n\r\nsecret")
+	if text, _ := io.ReadAll(conn); strings.Contains(string(text), "200 OK") {
+		t.Errorf("through a tunnel: %s", text)
+	}
+	if heard.Load() > 1<<20 {
+		t.Errorf("the server heard %d bytes", heard.Load())
+	}
+}
+
+type finder struct{ seen string }
+
+func (f *finder) Write(p []byte) (int, error) {
+	f.seen += string(p)
+	if strings.Contains(f.seen, "secret") {
+		return 0, errors.New("found it")
+	}
+	return len(p), nil
+}
+
+func TestConnectionsAreBoundedAndEnd(t *testing.T) {
+	d := New(Options{MaxConns: 2})
+	a, err := d.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Dial(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("a third: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection outlives the door")
+	}
+	if _, err := d.Dial(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,185 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"time"
+)
+
+// serveHTTP takes what a client says to an HTTP proxy.
+func (d *Door) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodConnect:
+		d.tunnelHTTP(w, r)
+	case r.URL.IsAbs() && r.URL.Scheme == "http" && r.URL.Host != "" && r.URL.User == nil:
+		d.plain.ServeHTTP(w, r)
+	case r.URL.IsAbs():
+		refuse(w, http.StatusForbidden, "this proxy takes http:// addresses, and CONNECT for all else")
+	default:
+		refuse(w, http.StatusBadRequest, "this is a proxy: send it the whole address, or CONNECT")
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, why string) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, "gander: "+why, status)
+}
+
+// status is how an error of reach is said in HTTP.
+func status(err error) int {
+	if _, ok := errors.AsType[*errRefused](err); ok {
+		return http.StatusForbidden
+	}
+	return http.StatusBadGateway
+}
+
+// tunnelHTTP serves CONNECT.
+func (d *Door) tunnelHTTP(w http.ResponseWriter, r *http.Request) {
+	name, port, err := target(r.RequestURI)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	ctx, done := d.scope(r.Context())
+	defer done()
+	to, err := d.reach(ctx, name, port)
+	if err != nil {
+		refuse(w, status(err), err.Error())
+		return
+	}
+	from, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		_ = to.Close()
+		return
+	}
+	_ = from.SetDeadline(time.Time{})
+	if _, err := io.WriteString(from, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		_ = to.Close()
+		_ = from.Close()
+		return
+	}
+	sent, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // what is buffered can be peeked
+	d.tunnel(&early{Conn: from, first: append([]byte(nil), sent...)}, to, name, port)
+}
+
+// early is a connection of which something has been read already.
+type early struct {
+	net.Conn
+	first []byte
+}
+
+func (e *early) Read(p []byte) (int, error) {
+	if len(e.first) > 0 {
+		n := copy(p, e.first)
+		e.first = e.first[n:]
+		return n, nil
+	}
+	return e.Conn.Read(p)
+}
+
+// CloseWrite ends what the other side reads.
+func (e *early) CloseWrite() error {
+	closeWrite(e.Conn)
+	return nil
+}
+
+// scope is a request's context that also ends with the door.
+func (d *Door) scope(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(d.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// target reads the host and port of a CONNECT.
+func target(text string) (string, int, error) {
+	name, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, fmt.Errorf("CONNECT needs host:port, got %q", short(text))
+	}
+	n, err := parsePort(port)
+	return name, n, err
+}
+
+// forwarder carries plain HTTP requests.
+func (d *Door) forwarder() (http.Handler, func()) {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			name, port, err := target(address)
+			if err != nil {
+				return nil, err
+			}
+			ctx, done := d.scope(ctx)
+			defer done()
+			return d.reach(ctx, name, port)
+		},
+		// Each request is decided about, and an answer counts for those who wait.
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 256 << 10,
+	}
+	return &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1,
+		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.Out.URL = pr.In.URL
+			pr.Out.Host = pr.In.URL.Host // not what the Host header says
+			pr.Out.Header.Del("Proxy-Authorization")
+			d.inspectRequest(pr.Out)
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if d.ctx.Err() != nil || r.Context().Err() != nil {
+				panic(http.ErrAbortHandler)
+			}
+			if _, ok := errors.AsType[*leakError](err); ok {
+				refuse(w, http.StatusForbidden, err.Error())
+				return
+			}
+			refuse(w, status(err), err.Error())
+		},
+	}, transport.CloseIdleConnections
+}
+
+// leakError is what the inspection of a connection objects to.
+type leakError struct{ error }
+
+// inspectRequest has a request inspected: its head at once, its body while it is sent.
+func (d *Door) inspectRequest(r *http.Request) {
+	if d.opts.Inspect == nil {
+		return
+	}
+	w := d.opts.Inspect()
+	_, err := io.WriteString(w, r.Method+" "+r.URL.String()+"\n")
+	if err == nil {
+		err = r.Header.Write(w)
+	}
+	body := r.Body
+	if body == nil {
+		body = http.NoBody
+	}
+	r.Body = &inspected{ReadCloser: body, w: w, err: err}
+	if err != nil {
+		r.ContentLength = -1 // there is a body to read then, which fails
+	}
+}
+
+// inspected is a body that is inspected before it goes out.
+type inspected struct {
+	io.ReadCloser
+	w   io.Writer
+	err error
+}
+
+func (i *inspected) Read(p []byte) (int, error) {
+	if i.err != nil {
+		return 0, &leakError{i.err}
+	}
+	n, err := i.ReadCloser.Read(p)
+	if _, i.err = i.w.Write(p[:n]); i.err != nil {
+		return 0, &leakError{i.err}
+	}
+	return n, err
+}

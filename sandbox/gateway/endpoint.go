@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// An Endpoint is the model API that a Gateway reaches.
+type Endpoint struct {
+	// BaseURL is the address as in LLM_HOST, without /v1 ("https://api.example.com").
+	BaseURL string
+	// APIKey is sent as a bearer token; empty sends none.
+	APIKey string
+	// Headers are sent with every request and replace what the agent sent. Their
+	// values are treated as secrets.
+	Headers map[string]string
+	// RootCAs are the certificate authorities to trust; nil means the system's.
+	RootCAs *x509.CertPool
+	// Model is the model that Check tries when the endpoint does not list models.
+	Model string
+}
+
+// String returns the address only: an Endpoint may end up in a log.
+func (e Endpoint) String() string { return e.BaseURL }
+
+// LogValue is String for slog.
+func (e Endpoint) LogValue() slog.Value { return slog.StringValue(e.String()) }
+
+// endpoint is a checked Endpoint.
+type endpoint struct {
+	Endpoint
+	root *url.URL // of the API: /v1 or another version is its last element
+}
+
+// version is the last element of a base that is already the root of an API.
+var version = regexp.MustCompile(`^v[0-9][0-9a-z]*$`)
+
+func newEndpoint(e Endpoint) (*endpoint, error) {
+	if e.BaseURL == "" {
+		return nil, errors.New("no model endpoint is configured; set LLM_HOST to its address, without /v1")
+	}
+	u, err := url.Parse(e.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the address of the model endpoint is not an http or https URL; set LLM_HOST to one like https://api.example.com")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("the address of the model endpoint at %s has more than host and path; set LLM_HOST without it, and the key in LLM_API_KEY", u.Host)
+	}
+	if strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions") {
+		return nil, fmt.Errorf("the address of the model endpoint, %s, is that of one method; set LLM_HOST to what comes before /v1", u)
+	}
+	if err := checkHeaders(e); err != nil {
+		return nil, err
+	}
+	return &endpoint{Endpoint: e, root: apiRoot(u)}, nil
+}
+
+func apiRoot(base *url.URL) *url.URL {
+	p := path.Clean("/" + base.Path)
+	if !version.MatchString(path.Base(p)) {
+		p = path.Join(p, "v1")
+	}
+	return &url.URL{Scheme: base.Scheme, Host: base.Host, Path: p}
+}
+
+// checkHeaders refuses what cannot be sent; the values are not repeated.
+func checkHeaders(e Endpoint) error {
+	if !sendable(e.APIKey) {
+		return errors.New("the key of the model endpoint has a line break or another control character in it; set LLM_API_KEY again")
+	}
+	for name, value := range e.Headers {
+		if name == "" || strings.ContainsAny(name, " :\r\n\t") || !sendable(value) {
+			return fmt.Errorf("the header %q for the model endpoint cannot be sent; check its name and value", name)
+		}
+	}
+	return nil
+}
+
+func sendable(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// url returns the address outside of an allowed path inside.
+func (e *endpoint) url(inside string) *url.URL {
+	return e.root.JoinPath(strings.TrimPrefix(inside, "/v1"))
+}
+
+// authorize replaces all credentials by the endpoint's.
+func (e *endpoint) authorize(h http.Header) {
+	for _, name := range credentials {
+		h.Del(name)
+	}
+	if e.APIKey != "" {
+		h.Set("Authorization", "Bearer "+e.APIKey)
+	}
+	for name, value := range e.Headers {
+		h.Set(name, value)
+	}
+}
+
+// credentials are the request headers that must not pass from inside: keys, and
+// what tells of hosts in between.
+var credentials = []string{
+	"Authorization", "Proxy-Authorization", "Api-Key", "X-Api-Key", "X-Goog-Api-Key", "X-Auth-Token", "Cookie",
+	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via", "Origin", "Referer",
+}
+
+func (e *endpoint) secrets() []string {
+	secrets := []string{e.APIKey}
+	for _, value := range e.Headers {
+		secrets = append(secrets, value)
+	}
+	return secrets
+}
+
+func newTransport(o Options) *http.Transport {
+	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                  o.Proxy,
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: o.Endpoint.RootCAs, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    15 * time.Second,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		IdleConnTimeout:        60 * time.Second,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+	}
+}

@@ -1,0 +1,270 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"gander.dev/gander/sandbox/gateway"
+)
+
+func TestTokenIsNeeded(t *testing.T) {
+	reached := false
+	d := upstream(t, func(http.ResponseWriter, *http.Request) { reached = true })
+	for _, header := range []string{
+		"", "Authorization: Bearer", "Authorization: Bearer x", "Authorization: " + d.Token(), "Authorization: Basic " + d.Token(),
+		"X-Api-Key: x", "Authorization: Bearer " + d.Token() + "x", "Authorization: Bearer " + key, "Cookie: " + d.Token(),
+	} {
+		answer := d.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\nConnection: close\r\n" + header + "\r\n\r\n{}")
+		if !strings.Contains(answer, " 401 ") || !strings.Contains(answer, "invalid_api_key") {
+			t.Errorf("%q got %s", header, answer)
+		}
+	}
+	if reached {
+		t.Error("the endpoint was reached without the token")
+	}
+	other := upstream(t, func(http.ResponseWriter, *http.Request) {})
+	if other.Token() == d.Token() {
+		t.Error("two gateways have one token")
+	}
+}
+
+// policed is a gateway with a policy, in front of an endpoint that says what each
+// call used.
+func policed(t *testing.T, o gateway.Options, usage string) (*door, *atomic.Int32) {
+	t.Helper()
+	calls := new(atomic.Int32)
+	o.Endpoint = gateway.Endpoint{APIKey: key, BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"choices":[]`+usage+`}`)
+	})}
+	return open(t, o), calls
+}
+
+// Whatever two readers could take for different models does not go out.
+func TestOnlyAllowedModels(t *testing.T) {
+	d, calls := policed(t, gateway.Options{Models: []string{"small", "qwen/*"}}, "")
+	tests := []struct {
+		body   string
+		status int
+	}{
+		{`{"model":"small"}`, 200},
+		{` {"messages":[{"model":"large"}],"model":"qwen/3-8b","stream":false}`, 200},
+		{`{"mod\u0065l":"small"}`, 200},
+		{`{"model":"large"}`, 403},
+		{`{"model":"smaller"}`, 403},
+		{`{"model":"qwen"}`, 403},
+		{`{"mod\u0065l":"large"}`, 403},
+		{`{"model":"small","model":"large"}`, 400},
+		{`{"model":"large","mod\u0065l":"small"}`, 400},
+		{`{"model":"small","Model":"large"}`, 400},
+		{`{"MODEL":"small"}`, 400},
+		{`{"model":"small"}{"model":"large"}`, 400},
+		{`{"model":["small"]}`, 400},
+		{`{"model":"small"`, 400},
+		{`{}`, 400},
+		{`[]`, 400},
+		{`null`, 400},
+		{``, 400},
+		{`model=large`, 400},
+		{"\xef\xbb\xbf" + `{"model":"small"}`, 400},
+		{`{"model":"small",}`, 400},
+	}
+	good := int32(0)
+	for _, tt := range tests {
+		for _, body := range []io.Reader{strings.NewReader(tt.body), io.MultiReader(strings.NewReader(tt.body))} {
+			res, err := d.client.Do(d.request(t.Context(), body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if res.StatusCode != tt.status {
+				t.Errorf("%s (%T): %d %s", tt.body, body, res.StatusCode, text)
+			}
+			if tt.status == 200 {
+				good++
+			} else if !json.Valid(text) {
+				t.Errorf("%s: the error is no JSON: %s", tt.body, text)
+			}
+		}
+	}
+	if calls.Load() != good {
+		t.Errorf("the endpoint was called %d times, want %d", calls.Load(), good)
+	}
+	_, said := d.ask(`{"model":"large"}`)
+	if !strings.Contains(said, "model_not_allowed") || !strings.Contains(said, "small, qwen/*") {
+		t.Errorf("refused with %s", said)
+	}
+	if answer := d.raw("POST /v1/chat/completions?Model=large HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: Bearer " + d.Token() + "\r\nContent-Length: 17\r\n\r\n" + `{"model":"small"}`); !strings.Contains(answer, " 403 ") {
+		t.Errorf("a model in the address: %s", answer)
+	}
+}
+
+func TestBudget(t *testing.T) {
+	usage := `,"usage":{"prompt_tokens":30,"completion_tokens":10,"total_tokens":40,"prompt_tokens_details":{"cached_tokens":20}}`
+	meter := gateway.NewMeter()
+	o := gateway.Options{
+		Meter: meter, Budget: gateway.Budget{MaxTokens: 100},
+		Prices: map[string]gateway.Price{"m*": {Input: 1000, Output: 10_000, CachedInput: 100}, "*": {Input: 1e9}},
+	}
+	d, calls := policed(t, o, usage)
+	for i := range 3 {
+		if res, text := d.ask(`{"model":"mm"}`); res.StatusCode != 200 {
+			t.Fatalf("call %d: %d %s", i, res.StatusCode, text)
+		}
+	}
+	e := d.events.last(t, 6)
+	want := gateway.Spent{Calls: 3, Input: 90, Output: 30, Cached: 60, Cost: 3 * (10*1000 + 20*100 + 10*10_000) / 1e6}
+	if e.Spent != want || meter.Spent() != want || e.Model != "mm" {
+		t.Errorf("spent %+v, want %+v; model %q", e.Spent, want, e.Model)
+	}
+	check := func(d *door) {
+		t.Helper()
+		res, text := d.ask(`{"model":"mm"}`)
+		if res.StatusCode != 402 || !strings.Contains(text, "120 tokens") || !strings.Contains(text, "limit is 100 (policy.model.maxTokens)") {
+			t.Errorf("beyond the budget: %d %s", res.StatusCode, text)
+		}
+	}
+	check(d)
+	again, more := policed(t, o, usage) // an agent that started again
+	check(again)
+	if calls.Load() != 3 || more.Load() != 0 {
+		t.Errorf("%d and %d calls went out", calls.Load(), more.Load())
+	}
+	if err := d.Check(t.Context()); err != nil { // nor is listing the models a call
+		t.Error(err)
+	}
+}
+
+func TestCostIsLimited(t *testing.T) {
+	d, calls := policed(t, gateway.Options{
+		Budget: gateway.Budget{MaxCost: 0.5}, Prices: map[string]gateway.Price{"m": {Input: 1000}},
+	}, `,"usage":{"input_tokens":600,"output_tokens":9,"input_tokens_details":{"cached_tokens":100}}`)
+	if res, text := d.ask(`{"model":"other"}`); res.StatusCode != 403 || !strings.Contains(text, "no price of the model") {
+		t.Errorf("a model without a price: %d %s", res.StatusCode, text)
+	}
+	if res, text := d.ask(`{"model":"m"}`); res.StatusCode != 200 {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+	if res, text := d.ask(`{"model":"m"}`); res.StatusCode != 402 || !strings.Contains(text, "has cost 0.6, and its limit is 0.5 (policy.model.maxCost)") {
+		t.Errorf("beyond the budget: %d %s", res.StatusCode, text)
+	}
+	if calls.Load() != 1 {
+		t.Errorf("%d calls went out", calls.Load())
+	}
+}
+
+// Calls that run at the same time cannot overdraw a budget by more than a few.
+func TestBudgetOfManyCallsAtOnce(t *testing.T) {
+	d, calls := policed(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 10}}, `,"usage":{"prompt_tokens":10}`)
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			res, err := d.client.Do(d.request(t.Context(), strings.NewReader(`{"model":"m"}`)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		})
+	}
+	wg.Wait()
+	if n := calls.Load(); n == 0 || n > 4 {
+		t.Errorf("%d calls went out, which is not 1 to 4", n)
+	}
+}
+
+// What an endpoint does not say is estimated, and an agent that hangs up early is
+// not free of charge.
+func TestEstimates(t *testing.T) {
+	big := `{"model":"m","stream":true,"stream_options":null,"x":"` + strings.Repeat("x", 4000) + `"}`
+	d := open(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}, Endpoint: gateway.Endpoint{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for range 25 {
+			_, _ = io.WriteString(w, "data: {}\n\n")
+		}
+		_ = http.NewResponseController(w).Flush()
+		if r.Header.Get("X-Hang") != "" {
+			<-r.Context().Done()
+		}
+	})}})
+	d.ask(big)
+	u := d.events.last(t, 2).Usage
+	if u == nil || !u.Estimated || u.Output != 25 || u.Input < 1000 || u.Input > 1100 {
+		t.Errorf("usage %+v", u)
+	}
+	res, err := d.client.Do(d.request(t.Context(), strings.NewReader(big), "X-Hang", "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.ReadFull(res.Body, make([]byte, 10))
+	_ = res.Body.Close()
+	e := d.events.last(t, 4)
+	if e.Kind != gateway.Cancelled || e.Usage == nil || e.Spent.Input < 2000 || e.Spent.Estimated != 2 {
+		t.Errorf("after hanging up: %s, usage %+v, spent %+v", e.Kind, e.Usage, e.Spent)
+	}
+}
+
+// A stream is asked what it used, unless the endpoint minds or the agent has said
+// what it wants.
+func TestUsageIsAskedFor(t *testing.T) {
+	var mu sync.Mutex
+	var bodies []string
+	picky := false
+	d := open(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}, Endpoint: gateway.Endpoint{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		bodies = append(bodies, string(data))
+		if picky && strings.Contains(string(data), "include_usage") {
+			w.WriteHeader(400)
+		}
+	})}})
+	check := func(body string, want ...string) {
+		t.Helper()
+		bodies = nil
+		if res, _ := d.ask(body); res.StatusCode != 200 {
+			t.Errorf("%s: status %d", body, res.StatusCode)
+		}
+		if fmt.Sprint(bodies) != fmt.Sprint(want) {
+			t.Errorf("sent %q, want %q", bodies, want)
+		}
+	}
+	const with = `{"stream_options":{"include_usage":true},"model":"m","stream":true}`
+	check(`{"model":"m","stream":true}`, with)
+	check(`{"model":"m"}`, `{"model":"m"}`)
+	check(`{"model":"m","stream":true,"stream_options":{}}`, `{"model":"m","stream":true,"stream_options":{}}`)
+	picky = true
+	check(`{"model":"m","stream":true}`, with, `{"model":"m","stream":true}`)
+	check(`{"model":"m","stream":true}`, `{"model":"m","stream":true}`)
+}
+
+func TestInspect(t *testing.T) {
+	d, calls := policed(t, gateway.Options{Inspect: func(body []byte) error {
+		if strings.Contains(string(body), "secret") {
+			return errors.New("a secret would leave")
+		}
+		return nil
+	}}, "")
+	large := strings.Repeat("x", 3<<20)
+	for body, status := range map[string]int{
+		`{"model":"m"}`: 200, `{"model":"m","x":"secret"}`: 403, `no JSON`: 200,
+		`{"model":"m","x":"` + large + `"}`: 200, `{"model":"m","x":"` + large + `secret"}`: 403,
+	} {
+		if res, text := d.ask(body); res.StatusCode != status || status == 403 && !strings.Contains(text, "a secret would leave") {
+			t.Errorf("%d bytes: %d %s", len(body), res.StatusCode, text)
+		}
+	}
+	if calls.Load() != 3 {
+		t.Errorf("%d calls went out", calls.Load())
+	}
+}

@@ -1,0 +1,246 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// looks reports whether the whole body of a call must be seen before it goes out.
+func (g *Gateway) looks() bool {
+	return len(g.opts.Models) > 0 || g.opts.Budget.limited() || len(g.opts.Prices) > 0 || g.opts.Inspect != nil
+}
+
+// A refusal is why a call does not go out, as it is answered.
+type refusal struct {
+	status        int
+	code, message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// heldLimit bounds what is held of a body without a place among the large ones.
+const (
+	heldLimit  = 1 << 20
+	largeCalls = 4
+)
+
+// hold reads the whole body, so that it can be looked at, sent again when the
+// connection it reused turns out to be closed, and changed. Of large ones only a
+// few are held at a time; the others wait.
+func (g *Gateway) hold(c *call, r *http.Request) error {
+	data, err := io.ReadAll(io.LimitReader(r.Body, heldLimit))
+	if err == nil && len(data) == heldLimit {
+		select {
+		case g.large <- struct{}{}:
+			c.undo = append(c.undo, func() { <-g.large })
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
+		var rest []byte
+		rest, err = io.ReadAll(r.Body)
+		data = append(data, rest...)
+	}
+	if err != nil {
+		return err
+	}
+	c.data = data
+	return nil
+}
+
+// replay makes data the body of a request, as often as it is needed.
+func replay(r *http.Request, data []byte) {
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	r.Body = io.NopCloser(bytes.NewReader(data))
+	r.ContentLength = int64(len(data))
+	r.TransferEncoding = nil
+}
+
+// asked is what of a request's body counts here.
+type asked struct {
+	model   string
+	stream  bool
+	options bool // there are stream_options
+}
+
+// errShape is a body in which no two readers would need to find the same model.
+var errShape = errors.New("the body is not one JSON object with one model in it")
+
+// parse reads the top of a body as every reader must: an object whose keys of
+// interest occur once, in their own spelling.
+func parse(data []byte) (asked, error) {
+	var a asked
+	d := json.NewDecoder(bytes.NewReader(data))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return a, errShape
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		key, ok := t.(string)
+		var value json.RawMessage
+		if err != nil || !ok || d.Decode(&value) != nil {
+			return a, errShape
+		}
+		name := strings.ToLower(key)
+		switch name {
+		case "model", "stream", "stream_options":
+		default:
+			continue
+		}
+		if seen[name] || name != key || !a.take(name, value) {
+			return a, errShape
+		}
+		seen[name] = true
+	}
+	if _, err := d.Token(); err != nil {
+		return a, errShape
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) || a.model == "" {
+		return a, errShape
+	}
+	return a, nil
+}
+
+func (a *asked) take(name string, value json.RawMessage) bool {
+	switch name {
+	case "model":
+		return json.Unmarshal(value, &a.model) == nil
+	case "stream":
+		var stream *bool
+		ok := json.Unmarshal(value, &stream) == nil
+		a.stream = stream != nil && *stream
+		return ok
+	}
+	a.options = string(value) != "null"
+	return true
+}
+
+// examine looks at a call before it goes out: whether its model is allowed, what
+// is left of the budget, what its body holds. It may make the body ask for usage.
+func (g *Gateway) examine(c *call, r *http.Request) error {
+	if r.Method != http.MethodPost || !g.looks() {
+		return nil
+	}
+	if err := g.hold(c, r); err != nil {
+		return err
+	}
+	a, err := parse(c.data)
+	if err != nil && (len(g.opts.Models) > 0 || g.opts.Budget.limited()) {
+		return &refusal{http.StatusBadRequest, "invalid_request", err.Error() + ": a policy decides about models here"}
+	}
+	if err == nil {
+		c.stream, c.event.Model = a.stream, a.model
+	}
+	if err := g.permit(c, r, a.model); err != nil {
+		return err
+	}
+	if g.opts.Inspect != nil {
+		if err := g.opts.Inspect(c.data); err != nil {
+			return &refusal{http.StatusForbidden, "leak", err.Error()}
+		}
+	}
+	c.sent = c.data
+	if err == nil && g.wantsUsage(r.URL.Path, a) {
+		c.sent = withUsage(c.data)
+	}
+	replay(r, c.sent)
+	r.Header.Set("Content-Type", "application/json") // what it was read as
+	r.Header.Del("Content-Encoding")
+	return nil
+}
+
+// permit decides by the policy.
+func (g *Gateway) permit(c *call, r *http.Request, model string) error {
+	if !MatchModel(g.opts.Models, model) {
+		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("the model %q is not one that this session may use (%s); choose one of those, or add it to policy.model.allow",
+			short(model), strings.Join(g.opts.Models, ", "))}
+	}
+	for key := range r.URL.Query() {
+		if strings.EqualFold(key, "model") && len(g.opts.Models) > 0 {
+			return &refusal{http.StatusForbidden, "model_not_allowed", "a model in the address is refused where a policy decides about models"}
+		}
+	}
+	if !g.opts.Budget.limited() {
+		return nil
+	}
+	if _, ok := g.price(model); !ok && g.opts.Budget.MaxCost > 0 {
+		return &refusal{http.StatusForbidden, "model_without_price", fmt.Sprintf("the cost of this session is limited (policy.model.maxCost) and no price of the model %q is known; set it in policy.model.prices", short(model))}
+	}
+	select {
+	case g.meter.slots <- struct{}{}:
+		c.undo = append(c.undo, func() { <-g.meter.slots })
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+	if why := g.opts.Budget.exceeded(g.meter.Spent()); why != "" {
+		return &refusal{budgetStatus, "budget_exceeded", why + "; raise it to go on"}
+	}
+	return nil
+}
+
+// budgetStatus is the answer when a budget is used up. Agents try again for up to
+// a minute after 429, and not after this one.
+const budgetStatus = http.StatusPaymentRequired
+
+// wantsUsage reports whether a call would not say what it used: a stream of chat
+// completions that was not asked to, of an endpoint that has not objected so far.
+func (g *Gateway) wantsUsage(path string, a asked) bool {
+	return a.stream && !a.options && (path == chatPath || path == "/v1/completions") && !g.noUsage.Load()
+}
+
+// withUsage is a body that asks for usage at the end of the stream.
+func withUsage(data []byte) []byte {
+	start := bytes.IndexByte(data, '{') + 1
+	const ask = `"stream_options":{"include_usage":true},`
+	out := make([]byte, 0, len(data)+len(ask))
+	return append(append(append(out, data[:start]...), ask...), data[start:]...)
+}
+
+// usageless is a RoundTripper that sends a call again as the agent made it when
+// the endpoint rejects it with the question for usage in it.
+type usageless struct {
+	http.RoundTripper
+	g *Gateway
+}
+
+func (u usageless) RoundTrip(r *http.Request) (*http.Response, error) {
+	c, _ := r.Context().Value(callKey{}).(*call)
+	res, err := u.RoundTripper.RoundTrip(r)
+	if err != nil || c == nil || len(c.sent) == len(c.data) || res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusUnprocessableEntity {
+		return res, err
+	}
+	_ = res.Body.Close()
+	u.g.noUsage.Store(true)
+	again := r.Clone(r.Context())
+	replay(again, c.data)
+	return u.RoundTripper.RoundTrip(again)
+}
+
+// used is what a call used, as the endpoint says or by estimate; nil when nothing
+// was sent to it.
+func (c *call) used() *Usage {
+	said := (*Usage)(nil)
+	var bytesIn int64
+	events := 0
+	if c.body != nil {
+		said, bytesIn, events = c.body.usage(), c.body.bytes, c.body.events
+	}
+	if said != nil || c.event.Method != http.MethodPost || c.status >= 300 || c.status == 0 && c.ctx.Err() == nil {
+		return said
+	}
+	const bytesPerToken = 4
+	u := &Usage{Input: len(c.data) / bytesPerToken, Output: events, Estimated: true}
+	if c.data == nil {
+		u.Input = int(c.length / bytesPerToken)
+	}
+	if !c.stream {
+		u.Output = int(bytesIn / bytesPerToken)
+	}
+	u.Total = u.Input + u.Output
+	return u
+}
