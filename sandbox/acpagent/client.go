@@ -1,0 +1,60 @@
+package acpagent
+
+import (
+	"context"
+	"encoding/json"
+
+	"gander.dev/gander/acp"
+)
+
+// client is the Session as the acp.Client that the agent talks to.
+type client Session
+
+// SessionUpdate passes an update on, mended, and keeps the state in step.
+func (c *client) SessionUpdate(ctx context.Context, n *acp.SessionNotification) error {
+	(*Session)(c).follow(n.Update)
+	if c.replaying.Load() && acp.UpdateKind(n.Update) != "available_commands_update" {
+		return nil // history, but for what holds from now on
+	}
+	if c.opts.Mend != nil {
+		n.Update = c.opts.Mend(n.Update)
+	}
+	return c.params.Client.SessionUpdate(ctx, n)
+}
+
+// follow keeps the state in step with what the agent says of it.
+func (s *Session) follow(update json.RawMessage) {
+	switch acp.UpdateKind(update) {
+	case "current_mode_update":
+		var u struct {
+			CurrentModeID string `json:"currentModeId"`
+		}
+		if json.Unmarshal(update, &u) == nil && u.CurrentModeID != "" {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.setMode(u.CurrentModeID)
+		}
+	case "config_option_update":
+		var u struct {
+			ConfigOptions []acp.ConfigOption `json:"configOptions"`
+		}
+		if json.Unmarshal(update, &u) == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.setOptions(u.ConfigOptions)
+		}
+	}
+}
+
+// RequestPermission passes the question on.
+func (c *client) RequestPermission(ctx context.Context, r *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+	return c.params.Client.RequestPermission(ctx, r)
+}
+
+// HandleRequest passes other requests on when the client takes any.
+func (c *client) HandleRequest(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	if h, ok := c.params.Client.(acp.RequestHandler); ok {
+		return h.HandleRequest(ctx, method, params)
+	}
+	return nil, acp.ErrMethodNotFound
+}

@@ -1,0 +1,239 @@
+package goose
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/acpagent"
+)
+
+const (
+	// liveLimit bounds the output of a running tool that is kept to be shown, in bytes.
+	liveLimit = 32 << 10
+	// callLimit bounds the calls that are kept: those of a cancelled turn never end.
+	// When there are more, all are forgotten and their later updates pass as they are.
+	callLimit = 64
+)
+
+// A mender fills in what goose leaves out of its updates: a tool call's kind and
+// status, output that goose sends only in _meta while a tool runs, and the diff
+// of an edit. It is called for one update at a time.
+type mender struct {
+	calls map[string]*call // open tool calls
+}
+
+type call struct {
+	tool  string
+	edit  any // the diff of a call of the developer server's text_editor; nil when there is none
+	input struct {
+		Path    string  `json:"path"`
+		Content *string `json:"content"`
+		Before  *string `json:"before"`
+		After   *string `json:"after"`
+	}
+	live    []byte // the end of the output so far
+	dropped bool   // output before live was dropped
+	cut     bool   // goose sends no more of it until the tool has ended
+}
+
+func newMender() *mender { return &mender{calls: map[string]*call{}} }
+
+// kinds are the ACP kinds of goose's own tools.
+var kinds = map[string]string{
+	"shell": "execute", "write": "edit", "edit": "edit", "text_editor": "edit",
+	"tree": "read", "read_image": "read", "analyze": "search",
+	"list_windows": "read", "screen_capture": "read", "image_processor": "read",
+}
+
+func (m *mender) mend(update json.RawMessage) json.RawMessage {
+	switch acp.UpdateKind(update) {
+	case "tool_call":
+		return m.toolCall(update)
+	case "tool_call_update":
+		return m.toolCallUpdate(update)
+	}
+	return update
+}
+
+func (m *mender) toolCall(update json.RawMessage) json.RawMessage {
+	var u struct {
+		ToolCallID string            `json:"toolCallId"`
+		Kind       string            `json:"kind"`
+		Status     string            `json:"status"`
+		Locations  []json.RawMessage `json:"locations"`
+		RawInput   json.RawMessage   `json:"rawInput"`
+		Meta       struct {
+			Goose struct {
+				ToolCall struct {
+					ToolName string `json:"toolName"`
+				} `json:"toolCall"`
+			} `json:"goose"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(update, &u) != nil {
+		return update
+	}
+	c := &call{tool: strings.TrimPrefix(u.Meta.Goose.ToolCall.ToolName, "developer__")} // so named when it is an MCP server
+	kind, own := kinds[c.tool]
+	if own { // other tools may mean something else by these words
+		_ = json.Unmarshal(u.RawInput, &c.input)
+	}
+	if c.tool == "text_editor" {
+		_, c.edit = acpagent.EditOf(u.RawInput)
+	}
+	if len(m.calls) >= callLimit {
+		clear(m.calls)
+	}
+	m.calls[u.ToolCallID] = c
+	set := map[string]any{}
+	if own && u.Kind == "" {
+		set["kind"] = kind
+	}
+	if u.Status == "" {
+		set["status"] = "pending"
+	}
+	if c.input.Path != "" && len(u.Locations) == 0 {
+		set["locations"] = []map[string]string{{"path": c.input.Path}} // made absolute by the relay
+	}
+	return acp.WithFields(update, set)
+}
+
+func (m *mender) toolCallUpdate(update json.RawMessage) json.RawMessage {
+	if !speaks(update, `"toolNotification"`, `"completed"`, `"failed"`) {
+		return update // nothing to mend, as mostly
+	}
+	var u struct {
+		ToolCallID string            `json:"toolCallId"`
+		Status     string            `json:"status"`
+		Content    []json.RawMessage `json:"content"`
+		Meta       struct {
+			ToolNotification *notification `json:"toolNotification"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(update, &u) != nil {
+		return update
+	}
+	c := m.calls[u.ToolCallID]
+	if c == nil {
+		return update
+	}
+	if u.Status == "completed" || u.Status == "failed" {
+		delete(m.calls, u.ToolCallID)
+		if diff := c.diff(u.Status, u.Content); diff != nil {
+			return acp.WithFields(update, map[string]any{"content": acpagent.Before(diff, u.Content)})
+		}
+		return update
+	}
+	if n := u.Meta.ToolNotification; n != nil && len(u.Content) == 0 {
+		text, cut := n.text(), n.Params.Truncated && !c.cut
+		c.cut = c.cut || cut
+		if c.append(text); text != "" || cut {
+			return acp.WithFields(update, map[string]any{"content": []any{acp.ToolContent(c.shown())}})
+		}
+	}
+	return update
+}
+
+// speaks reports whether one of some words is in raw JSON.
+func speaks(raw json.RawMessage, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(raw, []byte(w)) })
+}
+
+// notification is what goose relays of a running tool: its own shell's chunks,
+// or a log or progress notification of an MCP server.
+type notification struct {
+	Type   string `json:"type"`
+	Params struct {
+		Chunks []struct {
+			Output string `json:"output"`
+		} `json:"chunks"`
+		Truncated bool            `json:"truncated"`
+		Data      json.RawMessage `json:"data"`
+		Message   string          `json:"message"`
+	} `json:"params"`
+}
+
+func (n *notification) text() string {
+	switch n.Type {
+	case "live_output":
+		var b strings.Builder
+		for _, c := range n.Params.Chunks {
+			b.WriteString(c.Output)
+		}
+		return b.String()
+	case "message":
+		var data struct {
+			Output string `json:"output"`
+		}
+		if json.Unmarshal(n.Params.Data, &data) == nil && data.Output != "" {
+			return data.Output + "\n"
+		}
+		var text string
+		if json.Unmarshal(n.Params.Data, &text) == nil && text != "" {
+			return text + "\n"
+		}
+	case "progress":
+		if n.Params.Message != "" {
+			return n.Params.Message + "\n"
+		}
+	}
+	return ""
+}
+
+// append keeps the last liveLimit bytes of the output.
+func (c *call) append(text string) {
+	c.live = append(c.live, text...)
+	if over := len(c.live) - liveLimit; over > 0 {
+		c.live = append(c.live[:0], c.live[over:]...)
+		c.dropped = true
+	}
+}
+
+func (c *call) shown() string {
+	text := strings.ToValidUTF8(string(c.live), "")
+	if c.dropped {
+		text = "[the beginning is not shown while the tool runs]\n" + text
+	}
+	if c.cut {
+		text += "\n[the rest is shown when the tool has ended]"
+	}
+	return text
+}
+
+// diff is the change of a finished write or edit, which goose only describes in
+// words; nil when it is not known for sure.
+func (c *call) diff(status string, content []json.RawMessage) any {
+	if status != "completed" || c.input.Path == "" {
+		return nil
+	}
+	switch {
+	case c.edit != nil:
+		return c.edit
+	case c.tool == "edit" && c.input.Before != nil && c.input.After != nil && says(content, "Edited "):
+		return map[string]any{"type": "diff", "path": c.input.Path, "oldText": *c.input.Before, "newText": *c.input.After}
+	case c.tool == "write" && c.input.Content != nil && says(content, "Created "):
+		return map[string]any{"type": "diff", "path": c.input.Path, "oldText": nil, "newText": *c.input.Content}
+	case c.tool == "write" && c.input.Content != nil && says(content, "Wrote "):
+		return map[string]any{"type": "diff", "path": c.input.Path, "newText": *c.input.Content} // the router knows what was there
+	}
+	return nil
+}
+
+// says reports whether goose's answer begins so: calls that did not run, in mode
+// chat, are completed too.
+func says(content []json.RawMessage, beginning string) bool {
+	for _, raw := range content {
+		var item struct {
+			Content struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		}
+		if json.Unmarshal(raw, &item) == nil && strings.HasPrefix(item.Content.Text, beginning) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,2 @@
+#!/bin/sh
+exec gander loop run --agent opencode "$@"

@@ -1,0 +1,129 @@
+package opencode
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+)
+
+// client stands between opencode and the acp.Client of a session.
+type client struct {
+	acp.Client
+	mend      *mender
+	writes    writer
+	announced chan struct{} // closed when opencode has said which commands it has
+	log       *slog.Logger
+
+	// mu guards commands.
+	mu       sync.Mutex
+	commands map[string]bool
+}
+
+func newClient(p sandbox.SessionParams, sb sandbox.Sandbox, env []string, log *slog.Logger) *client {
+	m := newMender(p.WorkingDir)
+	return &client{
+		Client:    p.Client,
+		mend:      m,
+		writes:    writer{sb: sb, project: p.WorkingDir, env: env, mend: m, proposals: map[string]proposal{}},
+		announced: make(chan struct{}),
+		log:       log,
+		commands:  map[string]bool{},
+	}
+}
+
+// SessionUpdate implements acp.Client.
+func (c *client) SessionUpdate(ctx context.Context, n *acp.SessionNotification) error {
+	switch acp.UpdateKind(n.Update) {
+	case "available_commands_update":
+		c.learn(n.Update)
+	case "usage_update":
+		if saysNothing(n.Update) {
+			return nil
+		}
+	case "tool_call", "tool_call_update":
+		mended := *n
+		if mended.Update = c.mend.mend(n.Update); mended.Update == nil {
+			return nil
+		}
+		n = &mended
+	}
+	return c.Client.SessionUpdate(ctx, n)
+}
+
+// saysNothing reports whether a usage_update is the one of a cancelled turn: that
+// the context is empty, which is not so.
+func saysNothing(update json.RawMessage) bool {
+	var u struct {
+		Used int64 `json:"used"`
+	}
+	return json.Unmarshal(update, &u) == nil && u.Used == 0
+}
+
+// learn notes the commands that opencode has.
+func (c *client) learn(update json.RawMessage) {
+	var u struct {
+		AvailableCommands []struct {
+			Name string `json:"name"`
+		} `json:"availableCommands"`
+	}
+	if json.Unmarshal(update, &u) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.commands)
+	for _, command := range u.AvailableCommands {
+		c.commands[command.Name] = true
+	}
+	select {
+	case <-c.announced:
+	default:
+		close(c.announced)
+	}
+}
+
+// commandsTime is how long opencode may take to say which commands it has; it
+// does so right after it has opened a session.
+const commandsTime = 2 * time.Second
+
+// knows reports whether opencode has a command.
+func (c *client) knows(ctx context.Context, name string) bool {
+	if name == "compact" { // which it does not announce
+		return true
+	}
+	late := time.NewTimer(commandsTime)
+	defer late.Stop()
+	select {
+	case <-c.announced:
+	case <-late.C:
+		c.log.Warn("opencode did not say which commands it has")
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.commands[name]
+}
+
+// RequestPermission implements acp.Client.
+func (c *client) RequestPermission(ctx context.Context, req *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+	ask := *req
+	ask.ToolCall = c.mend.question(req.ToolCall)
+	c.writes.propose(req.ToolCall)
+	return c.Client.RequestPermission(ctx, &ask)
+}
+
+// HandleRequest implements acp.RequestHandler.
+func (c *client) HandleRequest(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	if method == methodWriteTextFile {
+		return struct{}{}, c.writes.write(ctx, params)
+	}
+	if h, ok := c.Client.(acp.RequestHandler); ok {
+		return h.HandleRequest(ctx, method, params)
+	}
+	return nil, acp.ErrMethodNotFound
+}
