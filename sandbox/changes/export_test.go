@@ -1,0 +1,70 @@
+package changes
+
+import "errors"
+
+// LimitDirs bounds how many entries of a directory are compared.
+func LimitDirs(t *Tree, entries int) { t.mostInDir = entries }
+
+// TrustClock takes a file for unchanged however young it is.
+func TrustClock(t *Tree) { t.window = 0 }
+
+// UndoFailingAt undoes the last turn and fails after a phase.
+func UndoFailingAt(t *Tree, session, phase string) error {
+	j := begun(t, session)
+	err := j.runUntil(phase)
+	if err == nil {
+		err = errors.New("made to fail")
+	}
+	j.Done = false
+	return errors.Join(err, j.rollBack())
+}
+
+// CrashUndoAt undoes the last turn and ends in the middle, as if killed.
+func CrashUndoAt(t *Tree, session, phase string) {
+	if err := begun(t, session).runUntil(phase); err != nil {
+		panic(err)
+	}
+}
+
+func begun(t *Tree, session string) *journal {
+	turns, err := t.Session(session)
+	if err != nil {
+		panic(err)
+	}
+	u := &Undone{Turn: turns[0]}
+	return &journal{t: t, Turn: turns[0].ID, Stage: ".gander-undo-test", Steps: t.plan(u)}
+}
+
+func (j *journal) runUntil(phase string) error {
+	j.directories()
+	if err := j.write(); err != nil {
+		return err
+	}
+	for _, p := range j.phases() {
+		if err := p.do(); err != nil || p.name == phase {
+			return err
+		}
+	}
+	j.Done = true
+	return j.write()
+}
+
+// UndoMeanwhile undoes the last turn as if nobody had looked whether files
+// changed since, and calls meanwhile before a phase.
+func UndoMeanwhile(t *Tree, session, before string, meanwhile func()) error {
+	j := begun(t, session)
+	j.directories()
+	if err := j.write(); err != nil {
+		return err
+	}
+	for _, p := range j.phases() {
+		if p.name == before {
+			meanwhile()
+		}
+		if err := p.do(); err != nil {
+			return errors.Join(err, j.rollBack())
+		}
+	}
+	j.Done = true
+	return errors.Join(j.write(), j.finish())
+}

@@ -1,0 +1,331 @@
+package changes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// journal is an undo on its way, on disk before it begins. New content is first
+// written to a directory beside the project's files, then what is there is moved
+// there, then the new content is moved out: every move can be taken back, and
+// none replaces anything.
+type journal struct {
+	t *Tree
+
+	Turn  string `json:"turn"`
+	Stage string `json:"stage"` // the directory, in the root
+	Steps []step `json:"steps"`
+	// Made are directories that must be made, Gone those that are removed, with their modes.
+	Made []madeDir `json:"made,omitempty"`
+	Gone []madeDir `json:"gone,omitempty"`
+	// Done says that everything is in place: only the stage is left to remove.
+	Done bool `json:"done,omitempty"`
+}
+
+type madeDir struct {
+	Path Path   `json:"path"`
+	Mode string `json:"mode"`
+}
+
+// journalName is the file with what an undo is about to do.
+const journalName = "undo.json"
+
+func (t *Tree) journalFile() string { return filepath.Join(t.store.dir, journalName) }
+
+func (j *journal) write() error {
+	raw, err := json.Marshal(j)
+	if err == nil {
+		err = writeFile(j.t.journalFile(), func(f *os.File) error { _, err := f.Write(raw); return err })
+	}
+	if err != nil {
+		return fmt.Errorf("noting the undo: %w", err)
+	}
+	return nil
+}
+
+func (j *journal) newName(i int) string { return j.Stage + "/new-" + strconv.Itoa(i) }
+func (j *journal) oldName(i int) string { return j.Stage + "/old-" + strconv.Itoa(i) }
+
+// run does everything up to the point where nothing can fail any more.
+func (j *journal) run() error {
+	j.directories()
+	if err := errors.Join(j.t.store.sync(), j.write()); err != nil {
+		return err
+	}
+	for _, phase := range j.phases() {
+		if err := phase.do(); err != nil {
+			return err
+		}
+	}
+	j.Done = true
+	return j.write()
+}
+
+type phase struct {
+	name string
+	do   func() error
+}
+
+// phases are what an undo does, in order.
+func (j *journal) phases() []phase {
+	return []phase{{"stage", j.stage}, {"takeAway", j.takeAway}, {"dropDirs", j.dropDirs}, {"makeDirs", j.makeDirs}, {"place", j.place}}
+}
+
+// directories finds which must be made and which go.
+func (j *journal) directories() {
+	made := map[Path]bool{}
+	need := func(p Path, mode string) {
+		if p == "." || made[p] {
+			return
+		}
+		if in, err := j.t.root.lookup(string(p)); err == nil && in.kind == kindDir {
+			return
+		}
+		made[p] = true
+		j.Made = append(j.Made, madeDir{p, mode})
+	}
+	for _, s := range j.Steps {
+		if s.Put != nil && s.Put.Type == TypeDir {
+			need(s.Path, s.Put.Mode)
+		}
+		if s.Want != nil && s.Want.Type == TypeDir && (s.Put == nil || s.Put.Type != TypeDir) {
+			j.Gone = append(j.Gone, madeDir{s.Path, s.Want.Mode})
+		}
+	}
+	for _, s := range j.Steps {
+		if s.Put == nil {
+			continue
+		}
+		for p := path.Dir(string(s.Path)); p != "."; p = path.Dir(p) {
+			need(Path(p), "0755")
+		}
+	}
+	byPath := func(a, b madeDir) int { return strings.Compare(string(a.Path), string(b.Path)) }
+	slices.SortFunc(j.Made, byPath)
+	slices.SortFunc(j.Gone, func(a, b madeDir) int { return byPath(b, a) })
+}
+
+// stage writes what is put back into the stage. For want of room it ends here.
+func (j *journal) stage() error {
+	if err := j.t.root.mkdir(j.Stage, 0o700); err != nil {
+		return fmt.Errorf("making room for the undo: %w", err)
+	}
+	for i, s := range j.Steps {
+		if s.Put == nil || s.Put.Type == TypeDir {
+			continue
+		}
+		if err := j.stageOne(i, s); err != nil {
+			return fmt.Errorf("writing what %s was: %w", s.Path, err)
+		}
+	}
+	return nil
+}
+
+func (j *journal) stageOne(i int, s step) error {
+	data, err := j.t.content(s.Put)
+	if err != nil {
+		return err
+	}
+	if s.Put.Type == TypeLink {
+		return j.t.root.symlink(string(data), j.newName(i))
+	}
+	f, err := j.t.root.create(j.newName(i))
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, setMode(f, s.Put.mode(), j.t.ownerOfNew), f.Sync(), f.Close())
+}
+
+// ownerOfNew is whom a new file is given to when root works for the project's owner.
+func (t *Tree) ownerOfNew() (uid, gid int, ok bool) {
+	return int(t.owner), int(t.group), t.asRoot && t.owner != 0
+}
+
+// takeAway moves what is there into the stage, and looks at it there, where nobody
+// saves it any more: it must be what the turn left.
+func (j *journal) takeAway() error {
+	for i, s := range j.Steps {
+		if s.Want == nil || s.Want.Type == TypeDir {
+			continue
+		}
+		if err := j.t.root.move(string(s.Path), j.oldName(i)); err != nil {
+			return fmt.Errorf("moving %s away: %w", s.Path, err)
+		}
+		if !j.t.is(Path(j.oldName(i)), s.Want) {
+			return &ConflictError{Paths: []Path{s.Path}}
+		}
+	}
+	return nil
+}
+
+// dropDirs removes directories that the turn made. One that is not empty stays,
+// unless something else must take its place.
+func (j *journal) dropDirs() error {
+	for _, d := range j.Gone {
+		err := j.t.root.rmdir(string(d.Path))
+		inTheWay := slices.ContainsFunc(j.Steps, func(s step) bool { return s.Path == d.Path && s.Put != nil })
+		if err != nil && inTheWay {
+			return &ConflictError{Paths: []Path{d.Path}}
+		}
+	}
+	return nil
+}
+
+func (j *journal) makeDirs() error {
+	for _, d := range j.Made {
+		if err := j.t.root.mkdir(string(d.Path), 0o700); err != nil {
+			return fmt.Errorf("making the directory %s again: %w", d.Path, err)
+		}
+		if err := j.t.giveDir(string(d.Path), (&File{Mode: d.Mode}).mode()); err != nil {
+			return fmt.Errorf("making the directory %s again: %w", d.Path, err)
+		}
+	}
+	return nil
+}
+
+// place moves what is put back to where it was.
+func (j *journal) place() error {
+	for i, s := range j.Steps {
+		switch {
+		case s.Put == nil:
+		case s.Put.Type != TypeDir:
+			err := j.t.root.move(j.newName(i), string(s.Path))
+			if errors.Is(err, fs.ErrExist) {
+				return &ConflictError{Paths: []Path{s.Path}}
+			}
+			if err != nil {
+				return fmt.Errorf("putting %s back: %w", s.Path, err)
+			}
+		case s.Want != nil && s.Want.Type == TypeDir:
+			if err := j.t.root.chmodDir(string(s.Path), s.Put.mode()); err != nil {
+				return fmt.Errorf("giving %s its mode back: %w", s.Path, err)
+			}
+		}
+	}
+	return nil
+}
+
+// finish removes what is left of an undo that is done.
+func (j *journal) finish() error {
+	for i := range j.Steps {
+		for _, name := range []string{j.newName(i), j.oldName(i)} {
+			if err := j.t.root.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("removing what an undo left: %w", err)
+			}
+		}
+	}
+	if err := j.t.root.rmdir(j.Stage); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing what an undo left: %w", err)
+	}
+	if err := os.Remove(j.t.journalFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("ending the undo: %w", err)
+	}
+	return nil
+}
+
+// rollBack takes everything back, wherever it ended. What somebody saved to a path
+// meanwhile stays; the stage is kept then, with what was there before.
+func (j *journal) rollBack() error {
+	var errs []error
+	for i, s := range slices.Backward(j.Steps) {
+		if s.Put == nil || s.Put.Type == TypeDir {
+			if s.Put != nil && s.Want != nil && s.Want.Type == TypeDir {
+				errs = append(errs, j.t.root.chmodDir(string(s.Path), s.Want.mode()))
+			}
+			continue
+		}
+		if _, err := j.t.root.lookup(j.newName(i)); !errors.Is(err, fs.ErrNotExist) || !j.t.is(s.Path, s.Put) {
+			continue // it was not placed, or it is somebody else's
+		}
+		if s.Want == nil && j.unstarted() {
+			continue
+		}
+		errs = append(errs, j.t.root.move(string(s.Path), j.newName(i)))
+	}
+	for _, d := range slices.Backward(j.Made) {
+		_ = j.t.root.rmdir(string(d.Path)) // not empty: somebody uses it
+	}
+	for _, d := range slices.Backward(j.Gone) {
+		err := j.t.root.mkdir(string(d.Path), 0o700)
+		if err == nil {
+			err = j.t.giveDir(string(d.Path), (&File{Mode: d.Mode}).mode())
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			errs = append(errs, err)
+		}
+	}
+	for i, s := range j.Steps {
+		if _, err := j.t.root.lookup(j.oldName(i)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := j.t.root.move(j.oldName(i), string(s.Path)); err != nil {
+			errs = append(errs, fmt.Errorf("moving %s back: %w", s.Path, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return j.finish()
+}
+
+// unstarted says that the stage was never made, so that nothing was placed.
+func (j *journal) unstarted() bool {
+	_, err := j.t.root.lookup(j.Stage)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// mendAlone is mend when no other process is at it.
+func (t *Tree) mendAlone() error {
+	if _, err := os.Stat(t.journalFile()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ctx, done := context.WithTimeout(context.Background(), t.o.Time)
+	defer done()
+	release, err := t.store.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return t.mend()
+}
+
+// mend ends an undo that a crash cut short: forward when everything was in place,
+// back otherwise.
+func (t *Tree) mend() error {
+	raw, err := os.ReadFile(t.journalFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	j := &journal{t: t}
+	if err == nil {
+		err = json.Unmarshal(raw, j)
+	}
+	if err == nil && (!strings.HasPrefix(j.Stage, ".gander-undo-") || strings.Contains(j.Stage, "/")) {
+		err = fmt.Errorf("the note of it in %s is damaged; remove that file", t.journalFile())
+	}
+	if err != nil {
+		return err
+	}
+	if !j.Done {
+		return j.rollBack()
+	}
+	if turn, err := t.Turn(j.Turn); err == nil && turn.Undone == nil {
+		now := time.Now()
+		turn.Undone = &now
+		if err := t.writeTurn(turn); err != nil {
+			return err
+		}
+	}
+	return j.finish()
+}

@@ -1,0 +1,159 @@
+package changes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxTurns is how many turns of a project are kept.
+const maxTurns = 1000
+
+// keepTurn writes a turn down, and lets go of what is too old or too much. mu is held.
+func (t *Tree) keepTurn(ctx context.Context, turn *Turn) error {
+	release, err := t.store.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := t.writeTurn(turn); err != nil {
+		return fmt.Errorf("keeping what the turn did: %w", err)
+	}
+	if err := t.retain(); err != nil {
+		t.log.Warn("making room for what files were", "err", err)
+	}
+	return nil
+}
+
+func (t *Tree) writeTurn(turn *Turn) error {
+	raw, err := json.Marshal(turn)
+	if err != nil {
+		return err
+	}
+	return writeFile(t.turnFile(turn.ID), func(f *os.File) error {
+		_, err := f.Write(raw)
+		return err
+	})
+}
+
+// Turns are the ids of the kept turns, the newest first.
+func (t *Tree) Turns() ([]string, error) {
+	entries, err := os.ReadDir(t.turnsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the turns of %s: %w", t.o.Root, err)
+	}
+	var ids []string
+	for _, e := range entries {
+		if id, ok := strings.CutSuffix(e.Name(), ".json"); ok {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	slices.Reverse(ids)
+	return ids, nil
+}
+
+// Turn is a kept turn.
+func (t *Tree) Turn(id string) (*Turn, error) {
+	raw, err := os.ReadFile(t.turnFile(filepath.Base(id)))
+	if err != nil {
+		return nil, fmt.Errorf("reading what the turn %s did: %w", id, err)
+	}
+	turn := &Turn{}
+	if err := json.Unmarshal(raw, turn); err != nil {
+		return nil, fmt.Errorf("reading what the turn %s did: %w", id, err)
+	}
+	return turn, nil
+}
+
+// Session are the kept turns of a session, the newest first; of all sessions when
+// it is empty. Those that cannot be read are left out.
+func (t *Tree) Session(session string) ([]*Turn, error) {
+	ids, err := t.Turns()
+	if err != nil {
+		return nil, err
+	}
+	var turns []*Turn
+	for _, id := range ids {
+		turn, err := t.Turn(id)
+		if err != nil {
+			t.log.Warn("a turn is left out", "err", err)
+			continue
+		}
+		if session == "" || turn.Session == session {
+			turns = append(turns, turn)
+		}
+	}
+	return turns, nil
+}
+
+// retain drops turns that are too old or too many, and, when the store is full,
+// the older half and what only they had. mu and the store's lock are held.
+func (t *Tree) retain() error {
+	ids, err := t.Turns()
+	if err != nil {
+		return err
+	}
+	keep := min(len(ids), maxTurns)
+	full := t.store.isFull()
+	if full {
+		keep = min(keep, max(1, len(ids)/2))
+	}
+	dropped := len(ids) > keep
+	for i, id := range ids {
+		info, err := os.Stat(t.turnFile(id))
+		if i >= keep || err == nil && time.Since(info.ModTime()) > t.o.Keep {
+			dropped = true
+			if err := os.Remove(t.turnFile(id)); err != nil {
+				return err
+			}
+		}
+	}
+	if !full && !(dropped && t.store.size > t.o.MaxStore/2) {
+		return nil
+	}
+	live, err := t.live()
+	if err != nil {
+		return err
+	}
+	return t.store.compact(func(id sum) bool { return live[id] })
+}
+
+// live is the content that something refers to.
+func (t *Tree) live() (map[sum]bool, error) {
+	live := map[sum]bool{}
+	for _, l := range t.last.dirs {
+		for _, e := range l.entries {
+			if e.read && !e.hidden {
+				live[e.sum] = true
+			}
+		}
+	}
+	turns, err := t.Session("")
+	if err != nil {
+		return nil, err
+	}
+	for _, turn := range turns {
+		for _, c := range turn.Changes {
+			if t.closed(c.Path) || c.From != "" && t.closed(c.From) {
+				continue
+			}
+			for _, f := range []*File{c.Before, c.After} {
+				if f == nil {
+					continue
+				}
+				if id, err := f.sum(); err == nil {
+					live[id] = true
+				}
+			}
+		}
+	}
+	return live, nil
+}

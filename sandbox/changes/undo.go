@@ -1,0 +1,212 @@
+package changes
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A ConflictError says that files are not as the turn left them. Nothing was undone.
+type ConflictError struct {
+	// Paths are the files that are not, sorted.
+	Paths []Path
+}
+
+func (e *ConflictError) Error() string {
+	const most = 10
+	names := make([]string, 0, most)
+	for _, p := range e.Paths[:min(len(e.Paths), most)] {
+		names = append(names, p.String())
+	}
+	more := ""
+	if n := len(e.Paths) - most; n > 0 {
+		more = " and " + plural(n, "other", "others")
+	}
+	return fmt.Sprintf("%s%s changed after the turn, so nothing was undone; put back what changed there, or move those files away, and undo again", strings.Join(names, ", "), more)
+}
+
+// ErrNothing says that there is no turn to undo.
+var ErrNothing = errors.New("no turn with changed files is left to undo")
+
+// Undone is what an undo did.
+type Undone struct {
+	Turn *Turn
+	// Restored are the changes that were undone.
+	Restored []Change
+	// Skipped are sentences about what was not.
+	Skipped []string
+}
+
+// step is one path of an undo: what must be there, and what comes in its place.
+type step struct {
+	Path Path  `json:"path"`
+	Want *File `json:"want,omitempty"` // nil: nothing
+	Put  *File `json:"put,omitempty"`  // nil: nothing
+}
+
+// Undo puts back what the last turn of a session that is not undone yet changed;
+// of all sessions when session is empty. Files that are not as the turn left them
+// are a [ConflictError]. All is put back or nothing, also when gander is killed
+// meanwhile: the next Open mends it then. Commits, branches and the index of git
+// stay as they are.
+func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
+	ctx, done := context.WithTimeout(ctx, time.Minute)
+	defer done()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	turns, err := t.Session(session)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(turns, func(turn *Turn) bool { return turn.Undone == nil && len(turn.Changes)+turn.More > 0 })
+	if i < 0 {
+		return nil, ErrNothing
+	}
+	release, err := t.store.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return t.undo(turns[i])
+}
+
+func (t *Tree) undo(turn *Turn) (*Undone, error) {
+	if turn.More > 0 {
+		return nil, fmt.Errorf("the turn changed %d files, more than are kept; use your version control to go back", len(turn.Changes)+turn.More)
+	}
+	u := &Undone{Turn: turn}
+	steps := t.plan(u)
+	if err := t.check(steps); err != nil {
+		return nil, err
+	}
+	j := &journal{t: t, Turn: turn.ID, Stage: ".gander-undo-" + rand.Text()[:10], Steps: steps}
+	if err := j.run(); err != nil {
+		if mended := j.rollBack(); mended != nil {
+			return nil, fmt.Errorf("%w; and what was already done could not be taken back: %w; what was there is in %s", err, mended, path.Join(t.o.Root, j.Stage))
+		}
+		return nil, err
+	}
+	now := time.Now()
+	turn.Undone = &now
+	return u, errors.Join(t.writeTurn(turn), j.finish())
+}
+
+// plan says what is to be done, and what cannot be.
+func (t *Tree) plan(u *Undone) []step {
+	var steps []step
+	for _, c := range u.Turn.Changes {
+		if why := t.unable(&c); why != "" {
+			if !c.isDir() {
+				u.Skipped = append(u.Skipped, fmt.Sprintf("%s stays as it is: %s.", c.Path, why))
+			}
+			continue
+		}
+		if !c.isDir() {
+			u.Restored = append(u.Restored, c)
+		}
+		if c.Kind == Renamed {
+			steps = append(steps, step{c.Path, c.After, nil}, step{c.From, nil, c.Before})
+			continue
+		}
+		steps = append(steps, step{c.Path, c.After, c.Before})
+	}
+	for _, h := range u.Turn.Heavy {
+		u.Skipped = append(u.Skipped, fmt.Sprintf("%s stays as it is: its content is not kept.", h.Dir))
+	}
+	return steps
+}
+
+// unable says why a change cannot be undone; "" when it can.
+func (t *Tree) unable(c *Change) string {
+	if t.closed(c.Path) || c.From != "" && t.closed(c.From) {
+		return "the ignore rules close it now"
+	}
+	if b := c.Before; b != nil && b.Type != TypeDir {
+		id, err := b.sum()
+		if err == nil && !t.store.has(id) {
+			err = errors.New("what it was is not kept")
+		}
+		if err != nil {
+			return err.Error()
+		}
+	}
+	if a := c.After; a != nil && a.Type == TypeFile && a.Sum == "" {
+		return "it is too large to see whether it changed since"
+	}
+	return ""
+}
+
+// check finds what is not as the turn left it.
+func (t *Tree) check(steps []step) error {
+	conflict := &ConflictError{}
+	for _, s := range steps {
+		if s.Want != nil && s.Want.Type == TypeDir && s.Put == nil {
+			continue // it goes if it is empty
+		}
+		if s.Want == nil && s.Put.Type == TypeDir && t.is(s.Path, s.Put) {
+			continue
+		}
+		if !t.is(s.Path, s.Want) {
+			conflict.Paths = append(conflict.Paths, s.Path)
+		}
+	}
+	if len(conflict.Paths) > 0 {
+		return conflict
+	}
+	return nil
+}
+
+// is says whether a path is what a File says, or nothing.
+func (t *Tree) is(p Path, want *File) bool {
+	in, err := t.root.lookup(string(p))
+	if want == nil {
+		return errors.Is(err, fs.ErrNotExist) || isNotDir(err)
+	}
+	return err == nil && t.matches(string(p), in, want)
+}
+
+func (t *Tree) matches(rel string, in info, want *File) bool {
+	if in.kind != want.kind() || in.kind != kindLink && in.mode != want.mode() {
+		return false
+	}
+	if in.kind != kindFile && in.kind != kindLink {
+		return true
+	}
+	id, err := t.sumOf(rel, in)
+	return err == nil && hex.EncodeToString(id[:]) == want.Sum
+}
+
+func (f *File) kind() kind {
+	switch f.Type {
+	case TypeFile:
+		return kindFile
+	case TypeLink:
+		return kindLink
+	case TypeDir:
+		return kindDir
+	}
+	return kindSpecial
+}
+
+// sumOf is of what a file or a link holds now.
+func (t *Tree) sumOf(rel string, in info) (sum, error) {
+	if in.kind == kindLink {
+		target, err := t.root.readLink(rel)
+		return sha256.Sum256([]byte(target)), err
+	}
+	f, _, err := t.root.file(rel)
+	if err != nil {
+		return sum{}, err
+	}
+	defer f.Close()
+	return hash(context.Background(), io.LimitReader(f, maxHashed))
+}

@@ -1,0 +1,263 @@
+package changes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/sandbox/changes"
+)
+
+func (y *yard) undo() (*changes.Undone, error) { return y.tree.Undo(context.Background(), "session") }
+
+// Whatever a turn did, the tree is as before after an undo, to the byte and the mode.
+func TestUndoPutsEverythingBack(t *testing.T) {
+	for _, tt := range []struct{ name, during string }{
+		{"content", "echo other > a"},
+		{"creation", "echo x > new; mkdir -p deep/er; echo y > deep/er/new"},
+		{"deletion", "rm a"},
+		{"deletion of directories", "rm -r d"},
+		{"a rename", "mv a z"},
+		{"a rename of a directory", "mv d z"},
+		{"a rename with an edit", "mv big z; echo more >> z"},
+		{"two that changed places", "mv a x; mv b a; mv x b"},
+		{"a mode", "chmod 755 a; chmod 600 b"},
+		{"a directory's mode", "chmod 700 d"},
+		{"a link", "ln -s a new; rm l"},
+		{"a link that points elsewhere", "ln -sfn b l"},
+		{"a link for a file", "ln -sf b a"},
+		{"a file for a link", "rm l; echo x > l"},
+		{"a file for a directory", "rm -r d; echo x > d"},
+		{"a directory for a file", "rm a; mkdir a; echo x > a/x"},
+		{"an empty directory", "mkdir new; rmdir empty"},
+		{"names in no alphabet", `printf x > "$(printf 'bad\377name')"; printf y > 'two
+lines'`},
+		{"a pipe", "mkfifo p"},
+		{"everything", "rm -r d a; mv b d; echo x > a; chmod 700 a; mkdir -p q/w; ln -s q r; rm l; mv big q/w/big; echo 1 > q/w/2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			y := newYard(t)
+			y.sh("echo one > a; echo two > b; mkdir -p d/e; echo three > d/c; echo four > d/e/f; chmod 750 d/e; ln -s a l; mkdir empty; seq 100 > big")
+			before := y.state()
+			turn := y.turn(func() { y.sh(tt.during) })
+			after := y.state()
+			if before == after || turn.Empty() {
+				t.Fatal("nothing happened, so nothing is tried")
+			}
+			y.reopen() // it is another process that undoes
+			if _, err := y.undo(); err != nil {
+				t.Fatal(err)
+			}
+			if got := y.state(); got != before {
+				t.Errorf("it was\n%sand is\n%s", before, got)
+			}
+			if _, err := y.undo(); !errors.Is(err, changes.ErrNothing) {
+				t.Errorf("once more: %v", err)
+			}
+		})
+	}
+}
+
+func TestUndoGoesBackTurnByTurn(t *testing.T) {
+	y := newYard(t)
+	y.write("a", "0")
+	for i := range 4 {
+		y.turn(func() { y.write("a", fmt.Sprint(i+1)) })
+	}
+	for i := range 4 {
+		if _, err := y.undo(); err != nil || y.read("a") != fmt.Sprint(3-i) {
+			t.Fatalf("%v, and it says %s", err, y.read("a"))
+		}
+	}
+	if _, err := y.undo(); !errors.Is(err, changes.ErrNothing) {
+		t.Error(err)
+	}
+}
+
+// What a person did after the turn is never lost: nothing is undone then.
+func TestUndoRefusesWhatWasEdited(t *testing.T) {
+	for _, tt := range []struct {
+		name, after string
+		paths       []changes.Path
+	}{
+		{"an edit", "echo mine > a", []changes.Path{"a"}},
+		{"an edit of a new file", "echo mine > new", []changes.Path{"new"}},
+		{"a file where one was deleted", "echo mine > gone", []changes.Path{"gone"}},
+		{"a deletion", "rm a", []changes.Path{"a"}},
+		{"a mode", "chmod 600 a", []changes.Path{"a"}},
+		{"a directory in its place", "rm a; mkdir a", []changes.Path{"a"}},
+		{"a link in its place, to the same content", "mv a x; ln -s x a", []changes.Path{"a"}},
+		{"a link in place of the directory", "mv d x; ln -s x d", []changes.Path{"d/c"}},
+		{"several", "echo mine > a; echo mine > gone", []changes.Path{"a", "gone"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			y := newYard(t)
+			y.sh("echo one > a; echo two > gone; mkdir d; echo three > d/c")
+			y.turn(func() { y.sh("echo two > a; rm gone; echo x > new; echo y > d/c") })
+			y.sh(tt.after)
+			before := y.state()
+			_, err := y.undo()
+			conflict, ok := errors.AsType[*changes.ConflictError](err)
+			if !ok || !slices.Equal(conflict.Paths, tt.paths) {
+				t.Fatalf("%v, want a conflict at %q", err, tt.paths)
+			}
+			for _, p := range tt.paths {
+				if !strings.Contains(err.Error(), string(p)) {
+					t.Errorf("%q does not name %s", err, p)
+				}
+			}
+			if got := y.state(); got != before {
+				t.Errorf("it was\n%sand is\n%s", before, got)
+			}
+		})
+	}
+}
+
+// What is elsewhere may change as it likes.
+func TestUndoLeavesTheRestAlone(t *testing.T) {
+	y := newYard(t)
+	y.sh("echo one > a; echo two > b")
+	y.turn(func() { y.sh("echo x > a; mkdir d; echo y > d/new") })
+	y.sh("echo mine > b; echo mine > d/mine")
+	if _, err := y.undo(); err != nil {
+		t.Fatal(err)
+	}
+	if y.read("a") != "one\n" || y.read("b") != "mine\n" || y.read("d/mine") != "mine\n" || y.read("d/new") != "(nothing)" {
+		t.Error(y.state())
+	}
+}
+
+// An undo that fails in the middle leaves what was there.
+func TestUndoIsAllOrNothing(t *testing.T) {
+	y := newYard(t)
+	y.sh("mkdir p q; echo one > p/a; echo two > q/b")
+	y.turn(func() { y.sh("echo x > p/a; echo y > q/b") })
+	before := y.state()
+	for _, at := range []string{"stage", "takeAway", "dropDirs", "makeDirs", "place", "done"} {
+		if err := changes.UndoFailingAt(y.tree, "session", at); err == nil {
+			t.Fatalf("%s: no error", at)
+		}
+		if got := y.state(); got != before {
+			t.Fatalf("after a failure at %s it was\n%sand is\n%s", at, before, got)
+		}
+	}
+	if _, err := y.undo(); err != nil || y.read("p/a") != "one\n" || y.read("q/b") != "two\n" {
+		t.Errorf("%v\n%s", err, y.state())
+	}
+}
+
+// A process that is killed in an undo leaves a note; whoever opens the tree next mends it.
+func TestACrashInAnUndoIsMended(t *testing.T) {
+	for _, at := range []string{"stage", "takeAway", "dropDirs", "makeDirs", "place", "done"} {
+		t.Run(at, func(t *testing.T) {
+			y := newYard(t)
+			y.sh("echo one > a; echo two > gone; mkdir -p d/e; echo three > d/e/c; ln -s a l")
+			before := y.state()
+			y.turn(func() { y.sh("echo x > a; rm -r gone d l; mkdir n; echo y > n/new; echo z > d") })
+			after := y.state()
+			changes.CrashUndoAt(y.tree, "session", at)
+			y.reopen()
+			want := after
+			if at == "done" {
+				want = before
+			}
+			if got := y.state(); got != want {
+				t.Fatalf("it is\n%swant\n%s", got, want)
+			}
+			_, err := y.undo()
+			if at == "done" && !errors.Is(err, changes.ErrNothing) || at != "done" && err != nil {
+				t.Fatal(err)
+			}
+			if got := y.state(); got != before {
+				t.Errorf("undone it is\n%swant\n%s", got, before)
+			}
+		})
+	}
+}
+
+// What somebody saves between a crash and the mending stays.
+func TestMendingKeepsWhatWasSavedMeanwhile(t *testing.T) {
+	y := newYard(t)
+	y.sh("echo one > a; echo two > b")
+	y.turn(func() { y.sh("echo x > a; echo y > b") })
+	changes.CrashUndoAt(y.tree, "session", "place")
+	y.write("a", "mine")
+	y.reopen()
+	if y.read("a") != "mine" || y.read("b") != "y\n" {
+		t.Error(y.state())
+	}
+}
+
+// An undo writes through no link.
+func TestUndoFollowsNoLink(t *testing.T) {
+	y := newYard(t)
+	outside := filepath.Join(filepath.Dir(y.dir), "outside")
+	y.must(os.MkdirAll(outside, 0o755))
+	y.sh("mkdir -p d/e; echo one > d/e/f; echo one > d/e/gone")
+	y.turn(func() { y.sh("echo two > d/e/f; rm d/e/gone") })
+	y.must(os.Rename(y.path("d"), filepath.Join(outside, "d")))
+	y.must(os.Symlink(filepath.Join(outside, "d"), y.path("d")))
+	_, err := y.undo()
+	if conflict, ok := errors.AsType[*changes.ConflictError](err); !ok || !slices.Equal(conflict.Paths, []changes.Path{"d/e/f"}) {
+		t.Errorf("the undo says %v", err)
+	}
+	if data, err := os.ReadFile(filepath.Join(outside, "d", "e", "f")); err != nil || string(data) != "two\n" {
+		t.Errorf("outside: %q, %v", data, err)
+	}
+	if _, err := os.Lstat(filepath.Join(outside, "d", "e", "gone")); err == nil {
+		t.Error("a file was made outside")
+	}
+}
+
+// What is too large to be kept is said, and the rest is undone.
+func TestWhatIsNotKeptIsSaid(t *testing.T) {
+	y := newYard(t)
+	y.must(y.tree.Close())
+	y.open(func(o *changes.Options) { o.MaxFile = 1000 })
+	y.sh("head -c 5000 /dev/zero > large; echo one > a; mkdir node_modules")
+	turn := y.turn(func() { y.sh("head -c 6000 /dev/zero > large; echo two > a; echo x > node_modules/x") })
+	y.expect(turn, "modified a", "modified large")
+	u, err := y.undo()
+	y.must(err)
+	if y.read("a") != "one\n" || len(y.read("large")) != 6000 {
+		t.Error("it was undone wrongly")
+	}
+	if got := strings.Join(u.Skipped, "\n"); !strings.Contains(got, "large stays") || !strings.Contains(got, "node_modules stays") {
+		t.Errorf("skipped: %s", got)
+	}
+}
+
+// Whoever saves a file while it is undone does not lose it.
+func TestUndoLosesNothingToARace(t *testing.T) {
+	for _, tt := range []struct {
+		name, before, edit string
+		keeps              map[string]string
+	}{
+		{"an edit before it is moved away", "takeAway", "echo mine > a", map[string]string{"a": "mine\n", "gone": "(nothing)", "new": "x\n"}},
+		{"an edit of what would be removed", "takeAway", "echo mine > new", map[string]string{"a": "two\n", "gone": "(nothing)", "new": "mine\n"}},
+		{"a file in a place that is free", "place", "echo mine > gone", map[string]string{"a": "two\n", "gone": "mine\n", "new": "x\n"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			y := newYard(t)
+			y.sh("echo one > a; echo two > gone")
+			y.turn(func() { y.sh("echo two > a; rm gone; echo x > new") })
+			err := changes.UndoMeanwhile(y.tree, "session", tt.before, func() { y.sh(tt.edit) })
+			if _, ok := errors.AsType[*changes.ConflictError](err); !ok {
+				t.Errorf("%v is no conflict", err)
+			}
+			for name, want := range tt.keeps {
+				if got := y.read(name); got != want {
+					t.Errorf("%s says %q, want %q", name, got, want)
+				}
+			}
+			if left, _ := filepath.Glob(y.path(".gander-undo-*")); len(left) > 0 {
+				t.Errorf("left is %q", left)
+			}
+		})
+	}
+}

@@ -1,0 +1,374 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sessions"
+)
+
+// modelDoor is the name of the door to the model.
+const modelDoor = "model"
+
+// settingTime bounds how long an agent may take to accept a choice.
+const settingTime = 10 * time.Second
+
+// backend is what answers a session's turns: a sandbox, the agent in it and the
+// way to the model. Its goroutine, run, opens it, watches it and is the only one
+// that takes it down; everybody else calls stop and waits for ended.
+type backend struct {
+	s      *session
+	agent  sandbox.Agent
+	driver sandbox.Driver
+	tools  string
+	output output
+	relay  *relay
+	ctx    context.Context
+	stop   context.CancelFunc
+	ready  chan struct{} // closed when it can be used, or err says why not
+	ended  chan struct{} // closed when nothing of it is left and the session has forgotten it
+
+	// Set before ready is closed, then constant.
+	err    error
+	model  Model
+	egress Egress // nil: none
+	ways   []*serverWay
+	sb     sandbox.Sandbox
+	conv   sandbox.AgentSession
+
+	before *backend // what it takes the place of; it starts when nothing of that is left
+
+	// Guarded by the session's mu.
+	turn     *turn // the one it answers
+	replaced bool  // the person chose another one
+
+	policy SandboxPolicy
+	survey *survey // nil where no rules are kept
+}
+
+// start returns the session's backend, and starts one in the background when
+// there is none. It returns nil when the session is closed.
+func (s *session) start() *backend {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	if s.backend != nil {
+		return s.backend
+	}
+	b := &backend{s: s, agent: s.agent, driver: s.driver, tools: s.tools, before: s.leaving, ready: make(chan struct{}), ended: make(chan struct{})}
+	b.ctx, b.stop = context.WithCancel(s.ctx)
+	b.relay = newRelay(b)
+	s.backend = b
+	params := sandbox.SessionParams{
+		WorkingDir: s.cwd, Model: s.want[acp.CategoryModel], Mode: s.want[acp.CategoryMode],
+		ResumeID: s.seen[s.agent.Name()].session, Client: b.relay, FS: s.r.client.Capabilities().FS,
+		Elicitation: s.questions(),
+	}
+	s.work.Go(func() { b.run(params) })
+	return b
+}
+
+// run is the life of the backend.
+func (b *backend) run(params sandbox.SessionParams) {
+	defer close(b.ended)
+	if b.before != nil {
+		<-b.before.ended
+	}
+	err := b.open(params)
+	if err == nil {
+		err = b.introduce()
+	}
+	if err != nil {
+		b.fail(err)
+		return
+	}
+	b.s.r.spares.fill(b)
+	select {
+	case <-b.conv.Done():
+	case <-b.sb.Done():
+	case <-b.ctx.Done():
+	}
+	wanted := b.ctx.Err() != nil
+	b.release()
+	b.s.forget(b)
+	exit := sessions.AgentEvent{Event: sessions.AgentExited, Agent: b.agent.Name(), AgentSessionID: b.conv.ID()}
+	if !wanted {
+		exit.Error = errorText(b.ending(nil))
+		b.s.log.Warn("the agent has ended", "agent", b.agent.Name(), "err", exit.Error)
+	}
+	b.s.record("", exit)
+}
+
+// fail gives up. The session has forgotten the backend before anybody learns of
+// it, so that the next prompt tries again.
+func (b *backend) fail(err error) {
+	wanted := b.ctx.Err() != nil
+	b.release()
+	b.s.forget(b)
+	if !wanted {
+		b.s.log.Error("starting the agent", "agent", b.agent.Name(), "err", err)
+		b.s.record("", sessions.AgentEvent{Event: sessions.AgentExited, Agent: b.agent.Name(), Error: err.Error()})
+	}
+	b.err = err
+	close(b.ready)
+}
+
+// over reports whether a ready backend cannot be used any more.
+func (b *backend) over() bool {
+	select {
+	case <-b.conv.Done():
+	case <-b.sb.Done():
+	case <-b.ctx.Done():
+	default:
+		return false
+	}
+	return true
+}
+
+// opened reports whether the backend has become ready to be used.
+func (b *backend) opened() bool {
+	if b == nil {
+		return false
+	}
+	select {
+	case <-b.ready:
+		return b.err == nil
+	default:
+		return false
+	}
+}
+
+// running reports whether the backend can be used now.
+func (b *backend) running() bool { return b.opened() && !b.over() }
+
+// ending is how the agent ended, or else what was noticed of it.
+func (b *backend) ending(noticed error) error {
+	if err := b.conv.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-b.sb.Done():
+		return fmt.Errorf("the sandbox of %s has ended", b.agent.Name())
+	default:
+	}
+	if noticed != nil {
+		return noticed
+	}
+	return fmt.Errorf("%s has ended", b.agent.Name())
+}
+
+func errorText(err error) string {
+	if e, ok := errors.AsType[*acp.Error](err); ok {
+		return e.Message
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// open makes the sandbox and opens the conversation in it.
+func (b *backend) open(params sandbox.SessionParams) error {
+	if err := b.readPolicy(); err != nil {
+		return err
+	}
+	if err := b.openWays(); err != nil {
+		return err
+	}
+	if err := b.makeSandbox(); err != nil {
+		return err
+	}
+	if err := b.examine(); err != nil {
+		return err
+	}
+	params.Env = b.policy.Env
+	params.ModelAddr, params.ModelToken = b.sb.Info().Doors[modelDoor], b.model.Token()
+	params.ProxyAddr = b.sb.Info().Doors[egressDoor]
+	if err := b.giveTools(&params); err != nil {
+		return err
+	}
+	b.giveServers(&params)
+	var err error
+	if b.conv, err = b.agent.Open(b.ctx, b.sb, params); err != nil {
+		return err
+	}
+	b.output.to(b.conv)
+	return nil
+}
+
+// makeSandbox takes the sandbox that was made ahead, or makes one.
+func (b *backend) makeSandbox() error {
+	if b.useSpare() {
+		return nil
+	}
+	home, err := b.s.home(b.ctx, b.agent)
+	if err != nil {
+		return err
+	}
+	if b.sb, err = b.driver.Create(b.ctx, b.spec(home)); err != nil {
+		return fmt.Errorf("making the %s sandbox: %w", b.driver.Name(), err)
+	}
+	return nil
+}
+
+func (b *backend) spec(home string) sandbox.Spec {
+	s := b.s
+	spec := sandbox.Spec{
+		ID:         s.sandboxID(b.agent),
+		WorkingDir: s.cwd,
+		Home:       home,
+		Mounts:     b.agent.Mounts(),
+		Doors:      append(b.doors(), b.serverDoors()...),
+		Labels:     map[string]string{"agent": b.agent.Name(), "session": string(s.id)},
+	}
+	if b.usesDeveloper() {
+		spec.Doors = append(spec.Doors, sandbox.Door{Name: outputDoor, Dial: b.output.dial})
+		if fs := s.r.client.Capabilities().FS; fs.ReadTextFile || fs.WriteTextFile {
+			spec.Doors = append(spec.Doors, sandbox.Door{Name: filesDoor, Dial: b.dialFiles})
+		}
+	}
+	spec.Rules, spec.Limits = b.rules(), b.policy.Bounds()
+	spec.Mounts = slices.Concat(spec.Mounts, b.policy.Mounts)
+	for _, d := range s.dirs {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: d, Writable: true})
+	}
+	return spec
+}
+
+// introduce gives the agent what the person chose while it started, takes over
+// what it says of itself, and makes the backend ready. No prompt reaches an
+// agent that is not in the mode the person chose.
+func (b *backend) introduce() error {
+	s := b.s
+	s.choosing.Lock()
+	defer s.choosing.Unlock()
+	if err := b.apply(); err != nil {
+		return err
+	}
+	state := b.conv.State()
+	s.r.saveState(b.agent, state)
+	if !s.adopt(b, state) {
+		return context.Canceled
+	}
+	s.record("", sessions.AgentEvent{Event: sessions.AgentStarted, Agent: b.agent.Name(), AgentSessionID: b.conv.ID(), Resumed: b.conv.Resumed()})
+	b.sayPolicy()
+	b.sayWeaker()
+	for _, text := range append(b.sb.Info().Warnings, state.Notices...) {
+		s.notice("warning", text)
+	}
+	close(b.ready)
+	s.publish()
+	return nil
+}
+
+// adopt takes over what the agent says of itself; false when it was replaced
+// meanwhile. An agent that could not go on with its conversation knows nothing of it.
+func (s *session) adopt(b *backend, state sandbox.AgentState) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.backend != b {
+		return false
+	}
+	s.known = state
+	if name := b.agent.Name(); !b.conv.Resumed() {
+		s.seen[name] = memory{session: b.conv.ID(), lost: s.seen[name].turn != ""}
+	}
+	return true
+}
+
+// apply sets what differs from the person's choices. choosing is held.
+func (b *backend) apply() error {
+	s := b.s
+	s.mu.Lock()
+	want := s.want.clone()
+	s.mu.Unlock()
+	for _, category := range categories { // the model first: the others may depend on it
+		value := want[category]
+		if value == "" {
+			continue
+		}
+		err := b.set(b.ctx, category, value)
+		if err != nil && category == acp.CategoryThoughtLevel {
+			s.notice("warning", fmt.Sprintf("%s did not take the thought level %q: %v", b.agent.Name(), value, err))
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s did not take the %s %q: %w", b.agent.Name(), category, value, err)
+		}
+	}
+	return nil
+}
+
+// set gives the agent one choice unless it has it already. choosing is held.
+func (b *backend) set(ctx context.Context, category, value string) error {
+	ctx, done := context.WithTimeout(ctx, settingTime)
+	defer done()
+	state := b.conv.State()
+	if category == acp.CategoryMode {
+		if state.Modes == nil || state.Modes.CurrentModeID == value {
+			return nil
+		}
+		return b.conv.SetMode(ctx, value)
+	}
+	o := option(state.ConfigOptions, category)
+	if o == nil || currentValue(o) == value {
+		return nil
+	}
+	_, err := b.conv.SetConfigOption(ctx, o.ID, quote(value))
+	return err
+}
+
+// forget drops b as the session's backend; the next prompt starts another.
+func (s *session) forget(b *backend) {
+	var state *sandbox.AgentState
+	if b.conv != nil {
+		last := b.conv.State()
+		state = &last
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.backend != b {
+		return
+	}
+	s.backend = nil
+	if state != nil {
+		s.known = *state
+	}
+}
+
+// close ends the backend and returns when nothing of it is left.
+func (b *backend) close() {
+	b.stop()
+	<-b.ended
+}
+
+// release takes down whatever was opened. The sandbox goes first: what is in it
+// cannot hold up the rest then.
+func (b *backend) release() {
+	b.stop()
+	if b.sb != nil {
+		if err := b.sb.Close(); err != nil {
+			b.s.log.Error("closing the sandbox", "err", err)
+		}
+	}
+	if b.conv != nil {
+		_ = b.conv.Close()
+	}
+	if b.model != nil {
+		_ = b.model.Close()
+	}
+	if b.egress != nil {
+		_ = b.egress.Close()
+	}
+	for _, w := range b.ways {
+		w.end()
+	}
+	b.output.wg.Wait() // its connections ended with the sandbox
+}

@@ -1,0 +1,195 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"gander.dev/gander/sandbox/canary"
+)
+
+// The values that Options.Canaries may return.
+const (
+	CanariesShow = "show" // what is seen is shown
+	CanariesStop = "stop" // and the turn ends, and it does not leave
+	CanariesOff  = "off"
+)
+
+// LeakOptions say what Leaks looks for, and who learns of it.
+type LeakOptions struct {
+	// Mode is one of the Canaries values; empty is CanariesOff.
+	Mode string
+	// Project is the directory whose closed files are looked at, and Own the path of
+	// the person's own rules file, see sandbox.Rules.
+	Project, Own string
+	// Context ends the looking.
+	Context context.Context
+	// Notice shows the person a sentence, and Stop ends what runs and says why. Both
+	// are called on goroutines that Spawn starts.
+	Notice func(severity, text string)
+	Stop   func(reason string)
+	Spawn  func(func())
+	Log    *slog.Logger
+}
+
+// Leaks looks for content of a project's closed files in what leaves a sandbox.
+// Its methods may be called concurrently.
+type Leaks struct {
+	o   LeakOptions
+	set *canary.Set
+
+	// mu guards when the files were looked at last, and for how long.
+	mu      sync.Mutex
+	looking bool
+	looked  time.Time
+	took    time.Duration
+
+	// What the agent says comes in pieces. They belong to who passes updates on.
+	said, thought *canary.Scanner
+}
+
+// lookShare is how little of the time the closed files are looked at.
+const lookShare = 20
+
+// NewLeaks knows of nothing yet: see Look. All options but Own are required.
+func NewLeaks(o LeakOptions) *Leaks {
+	if o.Mode == "" {
+		o.Mode = CanariesOff
+	}
+	l := &Leaks{o: o, set: canary.NewSet()}
+	l.said, l.thought = l.set.Scanner(), l.set.Scanner()
+	return l
+}
+
+func newLeaks(s *session) *Leaks {
+	o := LeakOptions{Project: s.cwd, Context: s.ctx, Notice: s.notice, Stop: s.stopTurns, Spawn: s.spawn, Log: s.log}
+	if s.r.opts.Canaries != nil {
+		o.Mode = s.r.opts.Canaries(s.cwd)
+	}
+	if rules := s.r.opts.Rules; rules != nil {
+		o.Own = rules.Own
+	}
+	return NewLeaks(o)
+}
+
+// Look learns what is in the closed files, in the background: when they have not
+// been looked at, or not for a while.
+func (l *Leaks) Look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.o.Mode == CanariesOff || l.looking || time.Since(l.looked) < lookShare*l.took {
+		return
+	}
+	l.looking = true
+	l.o.Spawn(func() {
+		report, err := l.set.Read(l.o.Context, l.o.Project, l.o.Own)
+		if err != nil {
+			l.o.Notice("warning", fmt.Sprintf("It is not noticed when content of closed files leaves the session: %v.", err))
+		}
+		l.o.Log.Debug("looked at the closed files", "files", report.Files, "tokens", l.set.Len(), "partial", report.Partial, "took", report.Took)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.looking, l.looked, l.took = false, time.Now(), report.Took
+	})
+}
+
+// errLeak is why something does not leave.
+var errLeak = errors.New("it holds content of a file that .gooseignore closes, and the policy stops that (policy.canaries)")
+
+// On reports whether anything is looked for.
+func (l *Leaks) On() bool { return l.o.Mode != CanariesOff }
+
+// Check looks at something that leaves as a whole. An error means that it must not.
+func (l *Leaks) Check(where string, data []byte) error {
+	if l.o.Mode == CanariesOff {
+		return nil
+	}
+	from, ok := l.set.Find(data)
+	return l.found(where, from, ok)
+}
+
+func (l *Leaks) found(where string, from canary.Source, ok bool) error {
+	if !ok {
+		return nil
+	}
+	text := fmt.Sprintf("What looks like a secret of the closed file %s (line %d) was seen in %s.", from.File, from.Line, where)
+	if l.o.Mode == CanariesStop {
+		l.o.Spawn(func() { l.o.Stop(text + " The turn was ended (policy.canaries: stop).") })
+		return errLeak
+	}
+	l.o.Spawn(func() { l.o.Notice("warning", text+" If it should not be there, replace the secret.") })
+	return nil
+}
+
+// Writer looks at a stream that leaves; its error means that the part it was given
+// must not.
+func (l *Leaks) Writer(where string) io.Writer {
+	return &leakWriter{l, where, l.set.Scanner()}
+}
+
+type leakWriter struct {
+	l       *Leaks
+	where   string
+	scanner *canary.Scanner
+}
+
+func (w *leakWriter) Write(p []byte) (int, error) {
+	from, ok := w.scanner.Scan(p)
+	if err := w.l.found(w.where, from, ok); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// textField begins the text of a message chunk.
+var textField = []byte(`"text":"`)
+
+// update looks at what the agent says and shows, before it is recorded and passed
+// on. An error means that it must not be. Updates come one at a time.
+func (l *Leaks) update(kind string, update []byte) error {
+	if l.o.Mode == CanariesOff || l.set.Len() == 0 {
+		return nil
+	}
+	var scanner *canary.Scanner
+	switch kind {
+	case "agent_message_chunk":
+		scanner = l.said
+	case "agent_thought_chunk":
+		scanner = l.thought
+	default:
+		scanner = l.set.Scanner()
+	}
+	if _, after, ok := bytes.Cut(update, textField); ok && (scanner == l.said || scanner == l.thought) {
+		update = after[:textEnd(after)] // pieces of a text join without what is around them
+	}
+	from, ok := scanner.Scan(update)
+	return l.found("what the agent says and does here, which is recorded", from, ok)
+}
+
+// textEnd is where a JSON string ends.
+func textEnd(text []byte) int {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return len(text)
+}
+
+// spawn runs f on a goroutine that close waits for; not any more once the session
+// is closed.
+func (s *session) spawn(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.work.Go(f)
+	}
+}

@@ -1,0 +1,388 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sessions"
+)
+
+const (
+	// prepareTime bounds the first look at a project, which reads all of it.
+	prepareTime = 2 * time.Minute
+	// patienceForFiles is how long a prompt waits for the first look to end; what
+	// was not read until then is compared by size and times in that turn.
+	patienceForFiles = 10 * time.Second
+	// cancelledTime bounds the look after a turn that was cancelled.
+	cancelledTime = 2 * time.Second
+)
+
+// comparer compares the session's files before and after each turn. A nil comparer
+// compares nothing.
+type comparer struct {
+	s    *session
+	stop context.CancelFunc // of the first look
+
+	prepared chan struct{} // closed when the first look has ended
+	// Set before prepared is closed, then constant.
+	tree *changes.Tree
+	err  error
+}
+
+// compareFiles begins to look at the session's files.
+func (s *session) compareFiles(o *changes.Options) {
+	if o == nil {
+		return
+	}
+	c := &comparer{s: s, prepared: make(chan struct{})}
+	ctx, stop := context.WithTimeout(s.ctx, prepareTime)
+	c.stop = stop
+	s.files = c
+	s.work.Go(func() { // nobody waits for work yet
+		defer close(c.prepared)
+		defer stop()
+		c.prepare(ctx, *o)
+	})
+}
+
+func (c *comparer) prepare(ctx context.Context, o changes.Options) {
+	real, err := filepath.EvalSymlinks(c.s.cwd)
+	if err != nil {
+		c.err = err
+		return
+	}
+	o.Root, o.Logger = real, c.s.log
+	if r := c.s.r.opts.Rules; r != nil {
+		if o.Rules, c.err = ignore.NewSet(ignore.SetOptions{Root: real, Global: r.Own, Logger: c.s.log}); c.err != nil {
+			return
+		}
+	}
+	if c.tree, c.err = changes.Open(o); c.err != nil {
+		return
+	}
+	if err := c.tree.Prepare(ctx); err != nil && ctx.Err() == nil {
+		c.s.log.Warn("reading the project's files", "err", err)
+	}
+	if err := changes.Sweep(o.Dir, 2*o.Keep); err != nil {
+		c.s.log.Warn("removing what is kept of projects that nobody uses", "err", err)
+	}
+}
+
+// close ends the comparing. No turn runs any more, and the first look has ended.
+func (c *comparer) close() {
+	if c == nil || c.tree == nil {
+		return
+	}
+	if err := c.tree.Close(); err != nil {
+		c.s.log.Warn("closing what is kept of the project's files", "err", err)
+	}
+}
+
+// ready is the tree once the first look has ended, or has taken too long.
+func (c *comparer) ready(ctx context.Context) (*changes.Tree, error) {
+	if c == nil {
+		return nil, errors.New("files are not compared in this session; switch it on in the configuration (changes.off)")
+	}
+	late := time.AfterFunc(patienceForFiles, c.stop)
+	defer late.Stop()
+	select {
+	case <-c.prepared:
+		return c.tree, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// begin looks at the files before a turn; nil when they cannot be compared, which
+// the person is told once.
+func (c *comparer) begin(t *turn) *changes.Before {
+	if c == nil {
+		return nil
+	}
+	tree, err := c.ready(t.ctx)
+	var before *changes.Before
+	if err == nil {
+		before, err = tree.Begin(t.ctx)
+	}
+	if err != nil && t.ctx.Err() == nil {
+		c.failed(err)
+	}
+	return before
+}
+
+func (c *comparer) failed(err error) {
+	c.s.log.Warn("comparing the project's files", "err", err)
+	c.s.notice("warning", "What changes in the project cannot be compared, shown or undone: "+err.Error())
+}
+
+// end looks at the files after a turn, records what is different and shows what no
+// tool call showed.
+func (c *comparer) end(t *turn, before *changes.Before, shown shownDiffs) {
+	if before == nil {
+		return
+	}
+	ctx := c.s.ctx
+	if t.ctx.Err() != nil {
+		cut, done := context.WithTimeout(ctx, cancelledTime)
+		defer done()
+		ctx = cut
+	}
+	found, err := c.tree.End(ctx, before, string(c.s.id), t.id)
+	if err != nil && ctx.Err() == nil {
+		c.failed(err)
+	}
+	if found == nil || found.Empty() && len(found.NotCompared) == 0 {
+		return
+	}
+	c.s.record(t.id, recordOf(found))
+	if update := c.show(found, shown); update != nil {
+		c.s.record(t.id, sessions.Update{Sent: []json.RawMessage{update}})
+		c.s.send(ctx, update)
+	}
+}
+
+// maxRecorded is how many paths of a turn are in the transcript.
+const maxRecorded = 1000
+
+// recordOf is what a turn changed, as the transcript has it.
+func recordOf(found *changes.Turn) sessions.Changes {
+	rec := sessions.Changes{NotCompared: found.NotCompared, Note: strings.Join(notesBut(found), " ")}
+	if len(found.Changes) > 0 {
+		rec.Snapshot = found.ID
+	}
+	files := found.Files()
+	for _, f := range files[:min(len(files), maxRecorded)] {
+		path, escaped := escapePath(f.Path)
+		from, alsoEscaped := escapePath(f.From)
+		rec.Paths = append(rec.Paths, sessions.ChangedPath{Path: path, From: from, Escaped: escaped || alsoEscaped, Change: wordFor(f)})
+	}
+	rec.Omitted = len(files) - len(rec.Paths) + found.More
+	return rec
+}
+
+// notesBut are the notes of a turn without those about what was not compared.
+func notesBut(found *changes.Turn) []string {
+	rest := *found
+	rest.NotCompared = nil
+	return rest.Notes()
+}
+
+func wordFor(c changes.Change) string {
+	if b, a := c.Before, c.After; c.Kind == changes.Modified && b.Type == a.Type && b.Sum == a.Sum && b.Sum != "" {
+		return "mode"
+	}
+	return c.Kind
+}
+
+// escapePath is a path as text: bytes that are no UTF-8, and then percent signs too, as %XX.
+func escapePath(p changes.Path) (string, bool) {
+	if utf8.ValidString(string(p)) {
+		return string(p), false
+	}
+	var b strings.Builder
+	for rest := string(p); rest != ""; {
+		r, n := utf8.DecodeRuneInString(rest)
+		if r == utf8.RuneError && n == 1 || r == '%' {
+			fmt.Fprintf(&b, "%%%02X", rest[0])
+		} else {
+			b.WriteString(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	return b.String(), true
+}
+
+// The bounds of what is shown at the end of a turn.
+const (
+	maxShownFiles = 30
+	maxShownText  = 512 << 10 // bytes of old and new text together
+	maxNamedFiles = 100
+)
+
+// show is a tool call with the differences that no tool call of the agent showed;
+// nil when there are none.
+func (c *comparer) show(found *changes.Turn, shown shownDiffs) json.RawMessage {
+	var content []json.RawMessage
+	locations := []map[string]string{} // the schema wants a list, also of none
+	var named []string
+	size, count := 0, 0
+	for _, f := range found.Files() {
+		path := filepath.Join(c.s.cwd, filepath.FromSlash(string(f.Path)))
+		before, after, isText := c.tree.Texts(f)
+		if isText && shown.has(c.s.cwd, f, after) {
+			continue
+		}
+		count++
+		fits := isText && f.Kind != changes.Renamed && before != after && utf8.ValidString(path) &&
+			len(content) < maxShownFiles && size+len(before)+len(after) <= maxShownText
+		if !fits {
+			named = append(named, f.String())
+			continue
+		}
+		size += len(before) + len(after)
+		content = append(content, diffContent(path, before, after, f.Before != nil))
+		if f.After != nil {
+			locations = append(locations, map[string]string{"path": path})
+		}
+	}
+	if notes := found.Notes(); count == 0 && len(notes) == 0 {
+		return nil
+	} else if text := enumerate(named, notes); text != "" {
+		content = append(content, acp.ToolContent(text))
+	}
+	return acp.WithFields(json.RawMessage(`{"sessionUpdate":"tool_call"}`), map[string]any{
+		"toolCallId": "gander-changes-" + found.ID, "title": titleFor(count, found), "kind": "edit", "status": "completed",
+		"content": content, "locations": locations,
+	})
+}
+
+func titleFor(count int, found *changes.Turn) string {
+	count += found.More
+	switch {
+	case count == 0:
+		return "What else changed in this turn"
+	case count == 1:
+		return "1 more file changed in this turn"
+	}
+	return fmt.Sprintf("%d more files changed in this turn", count)
+}
+
+// enumerate names what is not shown as a difference, in bounds.
+func enumerate(named, notes []string) string {
+	if more := len(named) - maxNamedFiles; more > 0 {
+		named = append(slices.Clone(named[:maxNamedFiles]), fmt.Sprintf("… and %d more", more))
+	}
+	return strings.Join(append(named, notes...), "\n")
+}
+
+func diffContent(path, before, after string, existed bool) json.RawMessage {
+	d := map[string]any{"type": "diff", "path": path, "oldText": before, "newText": after}
+	if !existed {
+		d["oldText"] = nil
+	}
+	return marshal(d)
+}
+
+// shownDiffs are the new texts that tool calls of a turn showed, by path.
+type shownDiffs map[string]string
+
+// maxShownDiffs bounds how many are remembered; of what is not, the difference is
+// shown twice.
+const maxShownDiffs = 500
+
+// add remembers the diffs in a tool call's content.
+func (d shownDiffs) add(content json.RawMessage) {
+	for _, raw := range listOf(content) {
+		var item struct{ Type, Path, NewText string }
+		if json.Unmarshal(raw, &item) == nil && item.Type == "diff" && len(item.NewText) <= maxShownText && len(d) < maxShownDiffs {
+			d[item.Path] = item.NewText
+		}
+	}
+}
+
+// has says that what a file is now was shown: as a whole, or as the part that changed.
+func (d shownDiffs) has(cwd string, c changes.Change, after string) bool {
+	for _, path := range []string{filepath.Join(cwd, filepath.FromSlash(string(c.Path))), string(c.Path)} {
+		if text, ok := d[path]; ok && strings.Contains(after, strings.TrimSuffix(text, "\n")) && (text != "" || after == "") {
+			return true
+		}
+	}
+	return false
+}
+
+// commandDiff is /diff: the last turn that changed files, or all of the session.
+func commandDiff(ctx context.Context, call commandCall) (string, error) {
+	tree, err := call.s.files.ready(ctx)
+	if err != nil {
+		return "", err
+	}
+	if call.args != "" && call.args != "all" {
+		return "", fmt.Errorf("%q is not known; say /diff for the last turn that changed files, or /diff all", call.args)
+	}
+	turns, err := tree.Session(string(call.s.id))
+	if err != nil {
+		return "", err
+	}
+	turns = slices.DeleteFunc(turns, func(t *changes.Turn) bool { return t.Undone != nil })
+	if len(turns) == 0 {
+		return "No turn of this session has changed a file, or all are undone.", nil
+	}
+	if call.args == "" {
+		turns = turns[:1]
+	}
+	slices.Reverse(turns)
+	var b strings.Builder
+	for _, t := range turns {
+		b.WriteString(describeTurn(tree, t, maxShownText/len(turns)))
+	}
+	return b.String(), nil
+}
+
+func describeTurn(tree *changes.Tree, t *changes.Turn, limit int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The turn of %s:\n", t.Started.Format("15:04:05"))
+	if text := tree.Diff(t, limit); text != "" {
+		fence := "```"
+		for strings.Contains(text, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(&b, "\n%sdiff\n%s%s\n", fence, text, fence)
+	}
+	for _, n := range t.Notes() {
+		b.WriteString("\n" + n + "\n")
+	}
+	return b.String()
+}
+
+// commandUndo is /undo: the last turn that changed files and is not undone.
+func commandUndo(ctx context.Context, call commandCall) (string, error) {
+	tree, err := call.s.files.ready(ctx)
+	if err != nil {
+		return "", err
+	}
+	release, err := call.s.holdNames(ctx, nil)
+	if err != nil { // an undo follows no link by itself; held names only spare it a failure
+		call.s.log.Debug("files are put back while names can change", "err", err)
+		release = func() bool { return true }
+	}
+	done, err := tree.Undo(ctx, string(call.s.id))
+	release()
+	switch {
+	case errors.Is(err, changes.ErrNothing):
+		return "There is nothing to undo: no turn of this session has changed a file, or all are undone.", nil
+	case err != nil:
+		return "", err
+	}
+	call.s.record(call.turn.id, sessions.Changes{Note: "undid the turn " + done.Turn.ID})
+	return describeUndone(done), nil
+}
+
+func describeUndone(done *changes.Undone) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Undone, the turn of %s:\n", done.Turn.Started.Format("15:04:05"))
+	for i, c := range done.Restored {
+		if i == maxNamedFiles {
+			fmt.Fprintf(&b, "- … and %d more\n", len(done.Restored)-i)
+			break
+		}
+		fmt.Fprintf(&b, "- %s\n", c.String())
+	}
+	for _, s := range done.Skipped {
+		b.WriteString("\n" + s + "\n")
+	}
+	if t := done.Turn; t.HeadBefore != t.HeadAfter {
+		b.WriteString("\nThe turn moved HEAD: commits, branches and the index of git stay as they are.\n")
+	}
+	b.WriteString("\nThe agent does not know of it; tell it if it matters.\n")
+	return b.String()
+}

@@ -1,0 +1,316 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/policy"
+)
+
+// Agents that are offered the editor's file system ask it for the text of files, and
+// for edits. The person's unsaved text is there, and edits can be reviewed. But the
+// editor works on this machine, with the person's rights: what it is asked for must
+// be a file of the project by a path that leads through no link, and one that the
+// rules leave open. Everything else is read and written inside the sandbox, where
+// the kernel decides as it does for any program there.
+
+// The methods of the editor's file system.
+const (
+	methodReadTextFile  = "fs/read_text_file"
+	methodWriteTextFile = "fs/write_text_file"
+)
+
+const (
+	// editorTime bounds an answer of the editor. Nothing inside can rename meanwhile.
+	editorTime = 10 * time.Second
+	// maxText bounds the text of a file that passes through, in bytes.
+	maxText = 8 << 20
+)
+
+// errNotEditors says that a file is not to be had from the editor: it is for the
+// sandbox to read or write.
+var errNotEditors = errors.New("the editor does not serve this file")
+
+// closedError says that rules close a file.
+type closedError struct{ path string }
+
+func (e *closedError) Error() string {
+	return fmt.Sprintf("Access to '%s' is restricted by .gooseignore", e.path)
+}
+
+// editorFiles knows which files of a session the editor may be asked for.
+type editorFiles struct {
+	s *session
+
+	// mu guards places.
+	mu     sync.Mutex
+	places []*place // made when they are needed first
+}
+
+// place is a directory that the sandbox shows writable.
+type place struct {
+	path, real string // as the session has it, and without links
+	rules      *ignore.Set
+	protected  *policy.Protection
+}
+
+// find returns the place that a path is in and the path relative to it.
+func (f *editorFiles) find(path string) (*place, string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.places == nil {
+		for _, dir := range append([]string{f.s.cwd}, f.s.dirs...) {
+			p, err := f.s.newPlace(dir)
+			if err != nil {
+				return nil, "", err
+			}
+			f.places = append(f.places, p)
+		}
+	}
+	var found *place
+	var rest string
+	for _, p := range f.places {
+		for _, root := range []string{p.path, p.real} {
+			rel, err := filepath.Rel(root, path)
+			if err == nil && rel != "." && filepath.IsLocal(rel) && (found == nil || len(p.real) > len(found.real)) {
+				found, rest = p, rel
+			}
+		}
+	}
+	if found == nil {
+		return nil, "", errNotEditors
+	}
+	return found, rest, nil
+}
+
+func (s *session) newPlace(dir string) (*place, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &place{path: dir, real: real}
+	o := ignore.SetOptions{Root: real, Logger: s.log}
+	var writes policy.Writes
+	if r := s.r.opts.Rules; r != nil {
+		o.Global, writes = r.Own, r.Writes
+	}
+	if p.protected, err = policy.NewProtection(writes); err != nil {
+		return nil, err
+	}
+	p.rules, err = ignore.NewSet(o)
+	return p, err
+}
+
+// check says whether a file may be asked for, and its path without links. Nothing
+// inside renames or links meanwhile.
+func (p *place) check(rel string, write bool) (string, error) {
+	real := filepath.Join(p.real, rel)
+	if err := p.rules.Closed(); err != nil || p.rules.Ignored(real, false) {
+		return "", &closedError{real}
+	}
+	if _, ok := p.protected.Protects(filepath.ToSlash(rel)); ok && write {
+		return "", errNotEditors
+	}
+	at := p.real
+	for name := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		at = filepath.Join(at, name)
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return real, nil // and nothing below it
+		case err != nil:
+			return "", errNotEditors
+		case at == real && (!info.Mode().IsRegular() || links(info) != 1): // a second name may be one of a closed file
+			return "", errNotEditors
+		case at != real && !info.IsDir():
+			return "", errNotEditors
+		}
+	}
+	return real, nil
+}
+
+// reach calls do with the path of a file that the editor may be asked for, while
+// nothing inside can make it lead elsewhere.
+func (b *backend) reach(ctx context.Context, path string, write bool, do func(ctx context.Context, real string) error) error {
+	if !filepath.IsAbs(path) {
+		return acp.InvalidParams(fmt.Sprintf("path must be absolute, got %q", path), nil)
+	}
+	p, rel, err := b.s.buffers.find(filepath.Clean(path))
+	if err != nil {
+		return err
+	}
+	ctx, done := context.WithTimeout(ctx, editorTime)
+	defer done()
+	release, err := b.s.holdNames(ctx, b)
+	if err != nil {
+		b.s.log.Debug("files are not taken from the editor", "err", err)
+		return errNotEditors
+	}
+	defer release()
+	real, err := p.check(rel, write)
+	if err != nil {
+		if closed, ok := errors.AsType[*closedError](err); ok {
+			b.denied(sandbox.Denial{Operation: "open", Path: closed.path})
+		}
+		return err
+	}
+	if err := do(ctx, real); err != nil {
+		return err
+	}
+	if !release() {
+		return fmt.Errorf("the editor took too long for %s: what became of it is not known; read the file again", real)
+	}
+	return nil
+}
+
+// holdNames keeps every sandbox of this gander that works in the same place from
+// renaming and linking. A sandbox that isolates and cannot be held must not have the
+// editor followed its paths; one that does not isolate could do itself whatever it
+// would have the editor do.
+func (s *session) holdNames(ctx context.Context, own *backend) (release func() bool, err error) {
+	var releases []func() bool
+	all := sync.OnceValue(func() bool {
+		lasted := true
+		for _, r := range releases {
+			lasted = r() && lasted
+		}
+		return lasted
+	})
+	for _, b := range s.r.runningBackends(own) {
+		r, err := b.hold(ctx)
+		if err != nil {
+			all()
+			return nil, err
+		}
+		if r != nil {
+			releases = append(releases, r)
+		}
+	}
+	return all, nil
+}
+
+// hold is holdNames of one sandbox; it returns nil where there is nothing to hold.
+func (b *backend) hold(ctx context.Context) (release func() bool, err error) {
+	err = errors.New("it cannot hold names")
+	if h, ok := b.sb.(sandbox.Holder); ok {
+		if release, err = h.Hold(ctx, editorTime+time.Second); err == nil {
+			return release, nil
+		}
+	}
+	if errors.Is(err, sandbox.ErrGone) || !b.sb.Info().Isolated {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("the %s sandbox of %s: %w", b.driver.Name(), b.agent.Name(), err)
+}
+
+// runningBackends are those of all sessions in a fixed order, so that two who hold
+// them all do not wait for each other; own, unless nil, is among them.
+func (r *Router) runningBackends(own *backend) []*backend {
+	r.mu.Lock()
+	open := make([]*session, 0, len(r.sessions))
+	for _, s := range r.sessions {
+		open = append(open, s)
+	}
+	r.mu.Unlock()
+	var all []*backend
+	for _, s := range open {
+		s.mu.Lock()
+		b := s.backend
+		s.mu.Unlock()
+		if b != own && b.running() {
+			all = append(all, b)
+		}
+	}
+	if own != nil {
+		all = append(all, own)
+	}
+	slices.SortFunc(all, func(a, b *backend) int { return strings.Compare(string(a.s.id), string(b.s.id)) })
+	return all
+}
+
+// readEditor is the text of a file as the person sees it, or errNotEditors.
+func (b *backend) readEditor(ctx context.Context, path string) (text string, err error) {
+	if !b.s.r.client.Capabilities().FS.ReadTextFile {
+		return "", errNotEditors
+	}
+	err = b.reach(ctx, path, false, func(ctx context.Context, real string) error {
+		raw, err := b.s.r.client.Request(ctx, methodReadTextFile, map[string]any{"sessionId": b.s.id, "path": real})
+		if err != nil {
+			b.s.log.Debug("the editor does not serve a file", "path", real, "err", err)
+			return errNotEditors
+		}
+		var answer struct {
+			Content *string `json:"content"`
+		}
+		if json.Unmarshal(raw, &answer) != nil || answer.Content == nil {
+			return errNotEditors
+		}
+		text = *answer.Content
+		return nil
+	})
+	if err == nil && len(text) > maxText {
+		return "", fmt.Errorf("%s has %d bytes in the editor, more than the %d that pass", path, len(text), maxText)
+	}
+	return text, err
+}
+
+// writeEditor has the editor change a file, or is errNotEditors.
+func (b *backend) writeEditor(ctx context.Context, path, text string) error {
+	if !b.s.r.client.Capabilities().FS.WriteTextFile {
+		return errNotEditors
+	}
+	return b.reach(ctx, path, true, func(ctx context.Context, real string) error {
+		_, err := b.s.r.client.Request(ctx, methodWriteTextFile, map[string]any{"sessionId": b.s.id, "path": real, "content": text})
+		if e, ok := errors.AsType[*acp.Error](err); ok && e.Code == acp.CodeMethodNotFound {
+			return errNotEditors
+		}
+		if err != nil {
+			return fmt.Errorf("the editor did not change %s: %w", real, err)
+		}
+		return nil
+	})
+}
+
+// insidePath is where ordinary programs are in every sandbox.
+const insidePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// readInside reads a file in the sandbox, as the agent itself would.
+func (b *backend) readInside(ctx context.Context, path string) (string, error) {
+	text, err := acpagent.RunScript(ctx, b.sb, sandbox.Command{
+		Args: []string{"sh", "-c", `exec cat < "$1"`, "read", path}, Env: []string{insidePath}, Dir: b.s.cwd,
+	}, nil, maxText+1)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	case len(text) > maxText:
+		return "", fmt.Errorf("%s has more than %d bytes", path, maxText)
+	case !utf8.ValidString(text):
+		return "", fmt.Errorf("%s is not text", path)
+	}
+	return text, nil
+}
+
+// writeInside writes a file in the sandbox, as the agent itself would.
+func (b *backend) writeInside(ctx context.Context, path, text string) error {
+	_, err := acpagent.RunScript(ctx, b.sb, sandbox.Command{
+		Args: []string{"sh", "-c", `mkdir -p -- "${1%/*}/" && exec cat > "$1"`, "write", path}, Env: []string{insidePath}, Dir: b.s.cwd,
+	}, []byte(text), maxText)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}

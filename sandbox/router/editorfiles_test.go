@@ -1,0 +1,274 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+)
+
+// buffersEditor is an editor with unsaved text in every file that it is asked for.
+type buffersEditor struct {
+	// mu guards what follows.
+	mu      sync.Mutex
+	reads   []string
+	written map[string]string
+	refuse  error
+}
+
+func (e *buffersEditor) answer(_ context.Context, method string, params json.RawMessage) (any, error) {
+	var p struct{ Path, Content string }
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.refuse != nil {
+		return nil, e.refuse
+	}
+	switch method {
+	case methodReadTextFile:
+		e.reads = append(e.reads, p.Path)
+		return map[string]string{"content": "unsaved 1\nunsaved 2\nunsaved 3\n"}, nil
+	case methodWriteTextFile:
+		e.written[p.Path] = p.Content
+		return struct{}{}, nil
+	}
+	return nil, acp.ErrMethodNotFound
+}
+
+// fileRig is a rig with such an editor, whose agent asks for files in a turn.
+func fileRig(t *testing.T, turn func(ask func(method string, params map[string]any) (string, error)), adjust func(*rig)) (*rig, *buffersEditor) {
+	t.Helper()
+	e := &buffersEditor{written: map[string]string{}}
+	r := newRigFor(t, acp.ClientCapabilities{FS: acp.FileSystemCapability{ReadTextFile: true, WriteTextFile: true}}, func(r *rig) {
+		r.driver.isolated = true
+		r.opts.Rules = &sandbox.Rules{}
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			turn(func(method string, params map[string]any) (string, error) {
+				raw, err := json.Marshal(params)
+				if err != nil {
+					t.Error(err)
+				}
+				answer, err := c.params.Client.(acp.RequestHandler).HandleRequest(ctx, method, raw)
+				out, _ := json.Marshal(answer)
+				return string(out), err
+			})
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+		if adjust != nil {
+			adjust(r)
+		}
+	})
+	r.editor.Request = e.answer
+	return r, e
+}
+
+// The text that is not saved is what the agent gets, and its edit goes to the
+// editor, by paths without links; nothing moves inside meanwhile.
+func TestFilesOfTheEditor(t *testing.T) {
+	project := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(project, link); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, project, "a.txt", "saved")
+	r, e := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		for want, params := range map[string]map[string]any{
+			`{"content":"unsaved 1\nunsaved 2\nunsaved 3\n"}`: {"path": link + "/a.txt"},
+			`{"content":"unsaved 2\n"}`:                       {"path": link + "/a.txt", "line": 2, "limit": 1},
+			`{"content":""}`:                                  {"path": link + "/a.txt", "line": 9},
+		} {
+			if got, err := ask(methodReadTextFile, params); got != want || err != nil {
+				t.Errorf("read %v: %s, %v", params, got, err)
+			}
+		}
+		if _, err := ask(methodWriteTextFile, map[string]any{"path": link + "/new/b.txt", "content": "edited"}); err != nil {
+			t.Error(err)
+		}
+		for _, bad := range []map[string]any{{"path": "a.txt"}, {"path": 7}, {}} {
+			if got, err := ask(methodReadTextFile, bad); err == nil {
+				t.Errorf("read %v: %s", bad, got)
+			}
+		}
+	}, nil)
+	s := r.editor.NewSession(t, link)
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	if e.reads[0] != project+"/a.txt" || e.written[project+"/new/b.txt"] != "edited" {
+		t.Errorf("the editor was asked for %q and changed %q", e.reads, e.written)
+	}
+	if held, freed := r.journal.count("hold"), r.journal.count("release"); held != 4 || freed != held {
+		t.Errorf("names were held %d times and released %d times", held, freed)
+	}
+}
+
+// The editor is never asked for what is closed, protected, or not a plain file of
+// the project: it works with the person's rights.
+func TestFilesThatAreNotTheEditors(t *testing.T) {
+	project, outside := t.TempDir(), t.TempDir()
+	writeFile(t, outside, "secret", "s")
+	writeFile(t, project, ".env", "KEY=1")
+	writeFile(t, project, "sub/.env.local", "KEY=1")
+	writeFile(t, project, "plain", "p")
+	writeFile(t, project, ".gooseignore", ".env*\nhidden/\n")
+	for name, target := range map[string]string{"link": outside + "/secret", "dir": outside, "inner": "plain", "self": "."} {
+		if err := os.Symlink(target, filepath.Join(project, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(project, ".env"), filepath.Join(project, "twin")); err != nil {
+		t.Fatal(err)
+	}
+	closed := func(err error) bool {
+		return err != nil && strings.Contains(err.Error(), "is restricted by .gooseignore")
+	}
+	r, e := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		for _, name := range []string{".env", "sub/.env.local", "hidden/x", "hidden/new/y"} {
+			if got, err := ask(methodReadTextFile, map[string]any{"path": filepath.Join(project, name)}); !closed(err) {
+				t.Errorf("reading %s: %s, %v", name, got, err)
+			}
+			if _, err := ask(methodWriteTextFile, map[string]any{"path": filepath.Join(project, name), "content": "x"}); !closed(err) {
+				t.Errorf("writing %s: %v", name, err)
+			}
+		}
+		for _, path := range []string{
+			project + "/link", project + "/dir/secret", project + "/dir/new", project + "/inner", project + "/self/plain", project + "/twin", project + "/sub",
+			project + "/plain/x", project, "/etc/passwd", outside + "/secret", project + "/../" + filepath.Base(outside) + "/secret", project + "/" + strings.Repeat("x", 300),
+		} {
+			if got, err := ask(methodReadTextFile, map[string]any{"path": path}); err == nil || closed(err) { // the fake sandbox starts nothing
+				t.Errorf("reading %s: %s, %v", path, got, err)
+			}
+		}
+		for _, name := range []string{".gooseignore", ".git/config", ".git/hooks/pre-commit", ".gander.json", "link", "dir/x"} {
+			if _, err := ask(methodWriteTextFile, map[string]any{"path": filepath.Join(project, name), "content": "x"}); err == nil {
+				t.Errorf("%s was written", name)
+			}
+		}
+		if len(r2(ask(methodReadTextFile, map[string]any{"path": project + "/plain"}))) == 0 {
+			t.Error("a plain file is not read")
+		}
+	}, nil)
+	s := r.editor.NewSession(t, project)
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	if len(e.reads) != 1 || len(e.written) != 0 {
+		t.Errorf("the editor was asked for %q and changed %q", e.reads, e.written)
+	}
+}
+
+func r2(text string, err error) string {
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// Where nothing keeps the agent from moving names under the editor's feet, the
+// editor is not asked, unless the agent has the person's rights anyway.
+func TestFilesWithoutAHold(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		isolated, short bool
+		err             error
+		asked           int
+		works           bool
+	}{
+		{"held", true, false, nil, 1, true},
+		{"isolated, cannot be held", true, false, errors.New("no rules"), 0, false},
+		{"not isolated", false, false, errors.New("no rules"), 1, true},
+		{"the hold was over", true, true, nil, 1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			project := t.TempDir()
+			writeFile(t, project, "a.txt", "saved")
+			r, e := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+				if got, err := ask(methodReadTextFile, map[string]any{"path": project + "/a.txt"}); (err == nil) != tt.works {
+					t.Errorf("read %s, %v", got, err)
+				}
+			}, func(r *rig) { r.driver.isolated, r.driver.short, r.driver.holdErr = tt.isolated, tt.short, tt.err })
+			r.wantStop(t, r.editor.NewSession(t, project).SessionID, "x", acp.StopEndTurn)
+			if len(e.reads) != tt.asked {
+				t.Errorf("the editor was asked for %q", e.reads)
+			}
+		})
+	}
+}
+
+// The developer server's door leads no further, and nowhere between turns.
+func TestFilesDoor(t *testing.T) {
+	project := t.TempDir()
+	writeFile(t, project, "a.txt", "saved")
+	writeFile(t, project, ".env", "x")
+	var asking func(sandbox.FileRequest) sandbox.FileAnswer
+	r, e := fileRig(t, func(func(string, map[string]any) (string, error)) {
+		if a := asking(sandbox.FileRequest{Path: project + "/a.txt"}); !strings.HasPrefix(a.Text, "unsaved 1") {
+			t.Errorf("read %+v", a)
+		}
+		if a := asking(sandbox.FileRequest{Path: project + "/a.txt", Write: true, Text: "edited"}); a != (sandbox.FileAnswer{}) {
+			t.Errorf("wrote %+v", a)
+		}
+		if a := asking(sandbox.FileRequest{Path: project + "/.env"}); !strings.Contains(a.Error, "restricted") {
+			t.Errorf("read .env: %+v", a)
+		}
+		if a := asking(sandbox.FileRequest{Path: "/etc/passwd"}); !a.NoBuffer {
+			t.Errorf("read /etc/passwd: %+v", a)
+		}
+	}, func(r *rig) {
+		r.opts.Agents[0] = toolUser{r.agent}
+		r.opts.Tools = ToolsDeveloper
+	})
+	s := r.editor.NewSession(t, project)
+	r.journal.wait(t, "open duck mode= model= resume=", 1)
+	asking = doorTo(t, r)
+	if a := asking(sandbox.FileRequest{Path: project + "/a.txt"}); !a.NoBuffer {
+		t.Errorf("between turns: %+v", a)
+	}
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	if e.written[project+"/a.txt"] != "edited" || len(e.reads) != 1 {
+		t.Errorf("the editor was asked for %q and changed %q", e.reads, e.written)
+	}
+}
+
+// doorTo connects to the files door of the last sandbox.
+func doorTo(t *testing.T, r *rig) func(sandbox.FileRequest) sandbox.FileAnswer {
+	t.Helper()
+	for _, d := range r.driver.last().spec.Doors {
+		if d.Name != filesDoor {
+			continue
+		}
+		conn, err := d.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		enc, dec := json.NewEncoder(conn), json.NewDecoder(conn)
+		return func(req sandbox.FileRequest) (a sandbox.FileAnswer) {
+			if err := enc.Encode(req); err != nil {
+				t.Error(err)
+			}
+			if err := dec.Decode(&a); err != nil {
+				t.Error(err)
+			}
+			return a
+		}
+	}
+	t.Fatal("there is no door to the files")
+	return nil
+}
+
+func writeFile(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

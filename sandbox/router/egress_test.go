@@ -1,0 +1,108 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/acp/acptest"
+	"gander.dev/gander/sandbox"
+)
+
+// fakeEgress is a way out that nobody takes.
+type fakeEgress struct{ journal *journal }
+
+func (e *fakeEgress) Dial(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") }
+
+func (e *fakeEgress) Close() error { e.journal.add("close egress"); return nil }
+
+// hostRig is a rig with a way out, whose agent wants to reach a host in each turn.
+func hostRig(t *testing.T, way *Way, answers *[]HostAnswer) *rig {
+	t.Helper()
+	return newRig(t, func(r *rig) {
+		r.driver.isolated = true
+		r.opts.Approve = PermissionsAll // which answers the agent's questions only
+		r.opts.OpenEgress = func(w Way) (Egress, error) { *way = w; return &fakeEgress{r.journal}, nil }
+		r.agent.onTurn = func(ctx context.Context, _ *fakeConv, _ string) (*acp.PromptResponse, error) {
+			*answers = append(*answers, way.Ask(ctx, "new.example", 443))
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+}
+
+func TestHostIsAskedFor(t *testing.T) {
+	var way Way
+	var answers []HostAnswer
+	var doors []sandbox.Door
+	r := hostRig(t, &way, &answers)
+	r.driver.onCreate = func(_ context.Context, spec sandbox.Spec) error { doors = spec.Doors; return nil }
+	choice := HostOnce
+	r.editor.Permission = func(context.Context, *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+		if choice == HostUnasked {
+			return acp.CancelledOutcome(), nil
+		}
+		return acptest.Selected(string(choice)), nil
+	}
+	id := r.open(t).SessionID
+	all := []HostAnswer{HostOnce, HostSession, HostProject, HostDenied, HostUnasked}
+	for _, choice = range all {
+		r.wantStop(t, id, "go", acp.StopEndTurn)
+	}
+	if !slices.Equal(answers, all) {
+		t.Errorf("answers %q", answers)
+	}
+	if asked := r.editor.Asked(); len(asked) != len(all) || !strings.Contains(string(asked[0].ToolCall), "new.example:443") {
+		t.Errorf("asked %v", asked)
+	}
+	var open, ended int
+	for _, u := range r.updates(id) {
+		var call struct{ ToolCallID, Status string }
+		if json.Unmarshal(u, &call) == nil && strings.HasPrefix(call.ToolCallID, "gander-host-") {
+			switch call.Status {
+			case "pending":
+				open++
+			case "completed", "failed":
+				ended++
+			}
+		}
+	}
+	if open != len(all) || ended != len(all) {
+		t.Errorf("%d questions began and %d ended in sight of the editor", open, ended)
+	}
+	if len(doors) != 2 || doors[1].Name != egressDoor {
+		t.Errorf("doors %+v", doors)
+	}
+	if got := way.Ask(t.Context(), "new.example", 443); got != HostUnasked || len(r.editor.Asked()) != len(all) {
+		t.Errorf("between turns: %q", got)
+	}
+}
+
+// A cancelled turn takes its question back.
+func TestHostQuestionIsCancelled(t *testing.T) {
+	var way Way
+	var answers []HostAnswer
+	r := hostRig(t, &way, &answers)
+	asked := make(chan struct{})
+	r.editor.Permission = func(ctx context.Context, _ *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+		close(asked)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	id := r.open(t).SessionID
+	turn := r.prompt(t, id, "go")
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatal("the person was not asked")
+	}
+	r.cancel(t, id)
+	if got := <-turn; got.stop != acp.StopCancelled {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,56 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sessions"
+)
+
+// questions is what an agent is offered of the editor's elicitations: forms only. An
+// address that the person's browser opens would carry out of the sandbox whatever the
+// agent wrote into it.
+func (s *session) questions() acp.ElicitationCapabilities {
+	return acp.ElicitationCapabilities{Form: s.r.client.Capabilities().Elicitation.Form}
+}
+
+// elicit puts a question of the agent, or of one of its MCP servers, to the person. The
+// message says who asks, so that nothing inside can ask in gander's name. The transcript
+// keeps the question and the action, never what the person wrote.
+func (r *relay) elicit(ctx context.Context, t *turn, params json.RawMessage) (any, error) {
+	var req acp.CreateElicitationRequest
+	if json.Unmarshal(params, &req) != nil || req.Message == "" {
+		return nil, acp.InvalidParams("mode and message must be strings", nil)
+	}
+	if offered := r.s.questions(); !offered.Offers(req.Mode) {
+		return nil, acp.InvalidParams(fmt.Sprintf("elicitation mode %q was not offered", req.Mode), nil)
+	}
+	var schema map[string]json.RawMessage
+	if json.Unmarshal(req.RequestedSchema, &schema) != nil {
+		return nil, acp.InvalidParams("requestedSchema must be an object", nil)
+	}
+	id := newID()
+	ask := acp.CreateElicitationRequest{
+		Mode: req.Mode, SessionID: r.s.id, ToolCallID: req.ToolCallID, RequestedSchema: req.RequestedSchema,
+		Message: fmt.Sprintf("%s asks from its sandbox: %s", r.b.agent.Name(), req.Message),
+	}
+	r.s.append(sessions.Record{ID: id, TurnID: t.id, Body: sessions.Elicitation{Request: marshal(&ask)}})
+	resp, err := r.s.r.client.CreateElicitation(ctx, &ask)
+	if err != nil {
+		r.s.log.Debug("asking the person", "err", err)
+	}
+	if err != nil || t.ctx.Err() != nil {
+		resp = &acp.CreateElicitationResponse{Action: "cancel"}
+	}
+	switch resp.Action {
+	case "accept":
+	case "decline", "cancel":
+		resp.Content = nil
+	default: // nothing that is not understood is consent
+		resp = &acp.CreateElicitationResponse{Action: "cancel"}
+	}
+	r.s.append(sessions.Record{ID: id, TurnID: t.id, Body: sessions.Elicitation{Action: resp.Action}})
+	return resp, nil
+}

@@ -1,0 +1,97 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// What an agent reaches of a server with an address is one path, and what is the
+// person's is added outside.
+func TestServerWay(t *testing.T) {
+	var got http.Header
+	var where, body string
+	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		got, where, body = r.Header.Clone(), r.Host+r.URL.String(), string(raw)
+		w.Header().Set("Set-Cookie", "a=b")
+		w.Header().Set("Mcp-Session-Id", "7")
+		if r.URL.Query().Get("move") != "" {
+			http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
+			return
+		}
+		_, _ = io.WriteString(w, "answer")
+	}))
+	defer outside.Close()
+	var v server
+	if err := json.Unmarshal([]byte(`{"type":"http","name":"db","url":"`+outside.URL+`/secret/path?key=k1","headers":[{"name":"Authorization","value":"Bearer person"}]}`), &v); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	w, err := newServerWay(&v, func(_, text string) { told = append(told, text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.end()
+	inside := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dial(ctx) }}}
+	defer inside.CloseIdleConnections()
+	ask := func(path string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:4711"+path, strings.NewReader("call"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer agent")
+		req.Header.Set("Cookie", "c=d")
+		req.Header.Set("Mcp-Session-Id", "7")
+		resp, err := inside.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		raw, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(raw)
+	}
+	resp, text := ask("/mcp?other=query")
+	if text != "answer" || resp.Header.Get("Set-Cookie") != "" || resp.Header.Get("Mcp-Session-Id") != "7" {
+		t.Errorf("the agent gets %q with %v", text, resp.Header)
+	}
+	if got.Get("Authorization") != "Bearer person" || got.Get("Cookie") != "" || got.Get("Mcp-Session-Id") != "7" || body != "call" {
+		t.Errorf("the server gets %q with %v", body, got)
+	}
+	if want := strings.TrimPrefix(outside.URL, "http://") + "/secret/path?key=k1"; where != want {
+		t.Errorf("the server is asked for %s, want %s", where, want)
+	}
+	where = ""
+	if resp, _ := ask("/secret/path"); resp.StatusCode != http.StatusNotFound || where != "" {
+		t.Errorf("another path: %s, asked for %q", resp.Status, where)
+	}
+	if strings.Contains(v.where(), "k1") {
+		t.Errorf("people are shown %s", v.where())
+	}
+	v.URL += "&move=1"
+	moved, err := newServerWay(&v, func(_, text string) { told = append(told, text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer moved.end()
+	w.end()
+	w = moved
+	inside.CloseIdleConnections()
+	if resp, _ := ask("/mcp"); resp.StatusCode != http.StatusBadGateway || len(told) != 1 || strings.Contains(told[0], "k1") {
+		t.Errorf("a redirect: %s, told %q", resp.Status, told)
+	}
+	for _, address := range []string{"file:///etc/passwd", "ftp://x/", "nowhere", ""} {
+		if _, err := newServerWay(&server{Name: "x", URL: address}, nil); err == nil {
+			t.Errorf("%q is taken", address)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sessions"
+)
+
+// MCP servers that the editor passes are programs of this machine, or addresses with
+// the person's tokens: ways out of the sandbox. Programs run outside, and inside is a
+// bridge to their streams; of addresses the agent gets one on loopback, and the
+// headers are added outside. A server is used when the configuration allows its name
+// or the person has said so: an editor may pass servers that a repository brought
+// along, or its own (which runs commands), that nobody meant for an agent in a
+// sandbox. The person is asked once per server and project, before the first prompt.
+
+// server is an MCP server of the editor.
+type server struct {
+	Type    string            `json:"type"` // empty is stdio
+	Name    string            `json:"name"`
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     []acp.EnvVariable `json:"env"`
+	URL     string            `json:"url"`
+	Headers []struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"headers"`
+
+	allowed, refused bool // neither: to be asked. Guarded by the session's mu
+}
+
+// servers are those of a session.
+type servers struct {
+	s   *session
+	all []*server
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	host   sandbox.Sandbox // supervises the programs; nil until there is one
+	closed bool
+}
+
+// takeServers notes what the editor passed; what cannot be had is said.
+func (s *session) takeServers(raw []json.RawMessage) {
+	for _, r := range raw {
+		v := new(server)
+		if err := json.Unmarshal(r, v); err != nil || v.Name == "" {
+			s.notice("warning", fmt.Sprintf("An MCP server of the editor cannot be read and is left out: %.200s", r))
+			continue
+		}
+		switch {
+		case (v.Type == "" || v.Type == "stdio") && v.Command != "", v.Type == "http" && v.URL != "":
+			s.decideServer(v)
+			s.servers.all = append(s.servers.all, v)
+		default:
+			s.notice("warning", fmt.Sprintf("The editor's MCP server %s is left out: gander passes on those that are programs (stdio) and those of type http, not %q.", v.Name, v.Type))
+		}
+	}
+}
+
+// subject is what the person is asked about a server.
+func (v *server) subject() permit.Subject {
+	text, _ := json.Marshal(map[string]any{"command": v.Command, "args": v.Args, "url": v.URL}) // strings always marshal
+	return permit.Subject{Kind: permit.KindServer, Tool: v.Name, Text: string(text)}
+}
+
+// where is how a server is reached, for people; without what may be secret.
+func (v *server) where() string {
+	if v.URL != "" {
+		address, _, _ := strings.Cut(v.URL, "?")
+		return address
+	}
+	return strings.Join(append([]string{v.Command}, v.Args...), " ")
+}
+
+// decideServer looks for what the configuration or the person has said.
+func (s *session) decideServer(v *server) {
+	if allow := s.r.opts.AllowServers; slices.Contains(allow, "*") || slices.Contains(allow, v.Name) {
+		v.allowed = true
+		return
+	}
+	if store := s.r.opts.Permissions; store != nil {
+		rule, found, err := store.Find(s.cwd, v.subject(), true)
+		if err != nil {
+			s.notice("warning", err.Error())
+		}
+		v.allowed, v.refused = found && rule.Allow, found && !rule.Allow
+	}
+}
+
+// undecided are the servers that the person is to be asked about.
+func (s *session) undecided() []*server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.servers.all), func(v *server) bool { return v.allowed || v.refused })
+}
+
+// startEarly starts the agent before there is a prompt, unless the person is to be
+// asked something first.
+func (s *session) startEarly() {
+	if len(s.undecided()) == 0 {
+		s.start()
+	}
+}
+
+// askServers asks the person about the servers that nobody has decided on yet.
+func (t *turn) askServers() {
+	for _, v := range t.s.undecided() {
+		if t.ctx.Err() != nil {
+			return
+		}
+		allow := t.askServer(v)
+		if t.ctx.Err() != nil {
+			return // asked again with the next prompt
+		}
+		t.s.mu.Lock()
+		v.allowed, v.refused = allow, !allow
+		t.s.mu.Unlock()
+	}
+}
+
+func (t *turn) askServer(v *server) bool {
+	s, id := t.s, "gander-server-"+newID()
+	call := marshal(map[string]any{
+		"sessionUpdate": "tool_call", "toolCallId": id, "kind": "other", "status": "pending",
+		"title":   fmt.Sprintf("Let the agent in the sandbox use the MCP server %s, which runs outside", v.Name),
+		"content": []any{acp.ToolContent(v.where())},
+	})
+	show := func(update json.RawMessage) {
+		s.record(t.id, sessions.Update{Sent: []json.RawMessage{update}})
+		s.send(t.ctx, update)
+	}
+	show(call)
+	req := &acp.RequestPermissionRequest{SessionID: s.id, ToolCall: call, Options: []acp.PermissionOption{
+		{OptionID: "always", Kind: "allow_always", Name: "Always allow " + v.Name + " in this project"},
+		{OptionID: "once", Kind: "allow_once", Name: "Allow in this session"},
+		{OptionID: "reject", Kind: "reject_once", Name: "Not in this session"},
+		{OptionID: "never", Kind: "reject_always", Name: "Never in this project"},
+	}}
+	question := newID()
+	s.append(sessions.Record{ID: question, TurnID: t.id, Body: sessions.Permission{Request: marshal(req)}})
+	resp, err := s.r.client.RequestPermission(t.ctx, req)
+	if err != nil || !selects(req.Options, resp.Outcome) {
+		resp = acp.CancelledOutcome()
+	}
+	s.append(sessions.Record{ID: question, TurnID: t.id, Body: sessions.Permission{Outcome: marshal(resp.Outcome)}})
+	chosen := resp.Outcome.OptionID
+	allow := chosen == "always" || chosen == "once"
+	if store := s.r.opts.Permissions; store != nil && (chosen == "always" || chosen == "never") {
+		if _, err := store.Add(s.cwd, permit.Rule{Subject: v.subject(), Title: "MCP server " + v.Name + ": " + v.where(), Allow: allow}); err != nil {
+			s.notice("warning", "Your answer holds for this session only: "+err.Error())
+		}
+	}
+	status, text := "completed", "Allowed."
+	if !allow {
+		status, text = "failed", "Not allowed: the agent works without it."
+	}
+	show(acp.ToolCallFinal(id, status, text))
+	return allow
+}
+
+// serverDoor is the name of the door to a server.
+func serverDoor(i int) string { return fmt.Sprintf("mcp%d", i) }
+
+// serverDoors are the ways to the servers that are allowed.
+func (b *backend) serverDoors() []sandbox.Door {
+	s := b.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var doors []sandbox.Door
+	for i, v := range s.servers.all {
+		if !v.allowed {
+			continue
+		}
+		dial := s.servers.program(v)
+		if v.URL != "" {
+			way, err := newServerWay(v, s.tell)
+			if err != nil {
+				b.s.work.Go(func() { s.notice("warning", err.Error()) }) // tell takes mu
+				continue
+			}
+			b.ways = append(b.ways, way)
+			dial = way.dial
+		}
+		doors = append(doors, sandbox.Door{Name: serverDoor(i), Dial: dial})
+	}
+	return doors
+}
+
+// giveServers tells the agent of the servers as they are to be had inside.
+func (b *backend) giveServers(p *sandbox.SessionParams) {
+	info := b.sb.Info()
+	for i, v := range b.s.servers.all {
+		addr := info.Doors[serverDoor(i)]
+		switch {
+		case addr == "":
+		case v.URL != "":
+			p.Servers = append(p.Servers, marshal(map[string]any{"type": "http", "name": v.Name, "url": "http://" + addr + serverPath, "headers": []any{}}))
+		case info.Executable == "":
+			b.s.notice("warning", fmt.Sprintf("The MCP server %s cannot be had in this %s sandbox: gander is not inside.", v.Name, info.Driver))
+		default:
+			p.Servers = append(p.Servers, marshal(acp.MCPServerStdio{Name: v.Name, Command: info.Executable, Args: []string{sandbox.BridgeVerb, addr}, Env: []acp.EnvVariable{}}))
+		}
+	}
+}
+
+// maxPrograms bounds how many programs of one server run at a time: an agent has
+// one, and a moment two when it starts again.
+const maxPrograms = 2
+
+// program returns the dialer of a server that is a program: every connection starts
+// one, which ends with it.
+func (m *servers) program(v *server) func(context.Context) (net.Conn, error) {
+	slots := make(chan struct{}, maxPrograms)
+	return func(ctx context.Context) (net.Conn, error) {
+		select {
+		case slots <- struct{}{}:
+		default:
+			return nil, fmt.Errorf("%d programs of the MCP server %s run already", maxPrograms, v.Name)
+		}
+		conn, err := m.run(ctx, v, func() { <-slots })
+		if err != nil {
+			<-slots
+			m.s.tell("warning", fmt.Sprintf("The MCP server %s could not be started: %v", v.Name, err))
+		}
+		return conn, err
+	}
+}
+
+// supervisor is what the programs run under: it ends them, and all that they start,
+// with the session, and when gander dies.
+func (m *servers) supervisor(ctx context.Context) (sandbox.Sandbox, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, sandbox.ErrGone
+	}
+	if m.host != nil {
+		select {
+		case <-m.host.Done():
+		default:
+			return m.host, nil
+		}
+	}
+	i := slices.IndexFunc(m.s.r.opts.Drivers, func(d sandbox.Driver) bool { return d.Name() == Off })
+	if i < 0 {
+		return nil, errors.New("nothing here supervises programs outside of a sandbox")
+	}
+	dir, err := registry.Claim(m.s.r.opts.StateDir, m.id())
+	if err != nil {
+		return nil, err
+	}
+	m.host, err = m.s.r.opts.Drivers[i].Create(ctx, sandbox.Spec{
+		ID: m.id(), WorkingDir: m.s.cwd, Home: dir, Labels: map[string]string{"session": string(m.s.id), "for": "the editor's MCP servers"},
+	})
+	return m.host, err
+}
+
+func (m *servers) id() string { return "mcp-" + string(m.s.id) }
+
+// close ends the programs.
+func (m *servers) close() {
+	m.mu.Lock()
+	host := m.host
+	m.closed = true
+	m.mu.Unlock()
+	if host == nil {
+		return
+	}
+	if err := host.Close(); err != nil {
+		m.s.log.Warn("ending the editor's MCP servers", "err", err)
+	}
+	if err := registry.RemoveDir(filepath.Join(m.s.r.opts.StateDir, "sandboxes", m.id())); err != nil {
+		m.s.log.Warn("removing what supervised the editor's MCP servers", "err", err)
+	}
+}

@@ -1,0 +1,274 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sessions"
+)
+
+// The values of the config option "permissions": which of an agent's questions the
+// person is asked. What an agent may do without asking is its mode's to say, and
+// what it can do is its sandbox's.
+const (
+	PermissionsAsk   = "ask"   // all
+	PermissionsReads = "reads" // all but those about reading and searching
+	PermissionsAll   = "all"   // none
+)
+
+// permissionsAsked counts the questions of a session by how they were answered.
+type permissionsAsked struct {
+	person     int // allowed or refused by the person, or not answered
+	remembered int // by what the person said earlier
+	policy     int // by the option "permissions"
+}
+
+func (p permissionsAsked) total() int { return p.person + p.remembered + p.policy }
+
+// permissionOption is the config option.
+func permissionOption(current string) acp.ConfigOption {
+	values := []acp.ConfigOptionValue{
+		{Value: PermissionsAsk, Name: "Ask", Description: "You answer every question of the agent, but for those you have answered for good."},
+		{Value: PermissionsReads, Name: "Reads allowed", Description: "Questions about reading and searching are allowed where the sandbox isolates."},
+		{Value: PermissionsAll, Name: "All allowed", Description: "Every question of the agent is allowed where the sandbox isolates: it bounds what can happen."},
+	}
+	raw, _ := json.Marshal(values) // strings always marshal
+	return acp.ConfigOption{
+		ID: optionPermissions, Name: "Permissions", Type: "select", CurrentValue: quote(current), Options: raw,
+		Description: "Which of the agent's questions you are asked.",
+	}
+}
+
+// setPermissions changes the option.
+func (s *session) setPermissions(value string) {
+	s.mu.Lock()
+	s.permissions = value
+	s.mu.Unlock()
+	s.record("", sessions.ConfigChange{ConfigID: optionPermissions, Value: quote(value)})
+	s.publish()
+}
+
+// RequestPermission implements acp.Client. What the person has said for good, or by
+// the option "permissions", answers; else the person does, with the agent's own
+// options. Nothing else approves.
+func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+	r.mu.Lock()
+	t := r.turn
+	if t == nil {
+		r.mu.Unlock()
+		return acp.CancelledOutcome(), nil
+	}
+	ask := *req
+	ask.SessionID = r.s.id
+	ask.ToolCall = r.describe(req.ToolCall)
+	q := r.question(req.ToolCall)
+	r.mu.Unlock()
+	q.options = req.Options
+	if resp, why := r.answered(q); resp != nil {
+		id := newID()
+		r.recordPermission(t, id, sessions.Permission{Request: marshal(&ask)})
+		r.recordPermission(t, id, sessions.Permission{Outcome: acp.WithFields(marshal(resp.Outcome), map[string]any{"_meta": map[string]string{"gander.dev/answered": why}})})
+		return resp, nil
+	}
+	ask.Options = q.offer()
+	return r.s.keep(q, r.ask(ctx, t, &ask)), nil
+}
+
+// ask puts a question of a turn to the person, whatever the outcome, and records
+// both. A cancelled turn answers its questions.
+func (r *relay) ask(ctx context.Context, t *turn, ask *acp.RequestPermissionRequest) *acp.RequestPermissionResponse {
+	id := newID()
+	r.recordPermission(t, id, sessions.Permission{Request: marshal(ask)})
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(t.ctx, stop)()
+	resp, err := r.s.r.client.RequestPermission(ctx, ask)
+	if err != nil {
+		r.s.log.Debug("asking for permission", "err", err)
+	}
+	if err != nil || t.ctx.Err() != nil || !selects(ask.Options, resp.Outcome) {
+		resp = acp.CancelledOutcome()
+	}
+	r.recordPermission(t, id, sessions.Permission{Outcome: marshal(resp.Outcome)})
+	r.s.count(func(p *permissionsAsked) { p.person++ })
+	return resp
+}
+
+// count changes the numbers of questions.
+func (s *session) count(f func(*permissionsAsked)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.asked)
+}
+
+// question is what the router makes of an agent's question.
+type question struct {
+	kind     string // ACP's, of the tool call
+	subject  permit.Subject
+	title    string // the subject in words
+	exact    bool   // the subject says it exactly: an answer can be remembered
+	isolated bool   // the sandbox bounds what the agent can do
+	options  []acp.PermissionOption
+}
+
+// question reads a tool call that is asked about, with what its updates have said. mu is held.
+func (r *relay) question(call json.RawMessage) question {
+	var u struct {
+		ToolCallID string          `json:"toolCallId"`
+		Title      string          `json:"title"`
+		Kind       string          `json:"kind"`
+		Content    json.RawMessage `json:"content"`
+		Locations  json.RawMessage `json:"locations"`
+		RawInput   json.RawMessage `json:"rawInput"`
+	}
+	_ = json.Unmarshal(call, &u) // what cannot be read is not remembered
+	c := permit.Call{Agent: r.b.agent.Name(), Tool: u.Title, Kind: u.Kind, Input: u.RawInput, Dir: r.s.cwd}
+	c.Paths = append(pathsIn(u.Locations, ""), pathsIn(u.Content, "diff")...)
+	if tc := r.tools.find(u.ToolCallID); tc != nil {
+		c.Tool, c.Kind = cmp.Or(tc.tool, c.Tool), cmp.Or(tc.kind, c.Kind)
+		if isEmpty(c.Input) {
+			c.Input = tc.input
+		}
+		if len(c.Paths) == 0 {
+			c.Paths = tc.paths
+		}
+	}
+	q := question{kind: c.Kind, isolated: r.b.sb.Info().Isolated}
+	q.subject, q.title, q.exact = permit.SubjectOf(c)
+	return q
+}
+
+// isEmpty says that an input is absent, or an object without members.
+func isEmpty(input json.RawMessage) bool {
+	var m map[string]json.RawMessage
+	return len(input) == 0 || json.Unmarshal(input, &m) == nil && len(m) == 0
+}
+
+// pathsIn are the paths of a list of objects; with a type, only of objects of that type.
+func pathsIn(list json.RawMessage, typ string) []string {
+	var paths []string
+	for _, raw := range listOf(list) {
+		var o struct{ Type, Path string }
+		if json.Unmarshal(raw, &o) == nil && o.Type == typ && o.Path != "" {
+			paths = append(paths, o.Path)
+		}
+	}
+	return paths
+}
+
+// answered answers a question without the person, if there is reason to; why says which.
+func (r *relay) answered(q question) (resp *acp.RequestPermissionResponse, why string) {
+	s := r.s
+	if store := s.r.opts.Permissions; store != nil && q.exact {
+		rule, found, err := store.Find(s.cwd, q.subject, q.isolated)
+		if err != nil {
+			s.notice("warning", err.Error())
+		}
+		if found {
+			if resp := choose(q.options, rule.Allow); resp != nil {
+				s.count(func(p *permissionsAsked) { p.remembered++ })
+				return resp, "remembered " + rule.ID
+			}
+		}
+	}
+	s.mu.Lock()
+	policy := s.permissions
+	s.mu.Unlock()
+	reads := q.kind == "read" || q.kind == "search"
+	if policy != PermissionsAll && (policy != PermissionsReads || !reads) {
+		return nil, ""
+	}
+	if !q.isolated {
+		s.notice("warning", fmt.Sprintf("You are asked although permissions are %q: nothing bounds what the agent can do here, as this sandbox does not isolate.", policy))
+		return nil, ""
+	}
+	if resp := choose(q.options, true); resp != nil {
+		s.count(func(p *permissionsAsked) { p.policy++ })
+		return resp, "permissions " + policy
+	}
+	return nil, ""
+}
+
+// choose is the answer that allows, or refuses, once; nil when the agent offers none.
+func choose(options []acp.PermissionOption, allow bool) *acp.RequestPermissionResponse {
+	kind := "reject_once"
+	if allow {
+		kind = "allow_once"
+	}
+	i := slices.IndexFunc(options, func(o acp.PermissionOption) bool { return o.Kind == kind })
+	if i < 0 {
+		return nil
+	}
+	return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: options[i].OptionID}}
+}
+
+// maxOptionTitle bounds what an option says of the subject, in runes.
+const maxOptionTitle = 60
+
+// offer are the agent's options as the person gets them. Those that hold for good
+// are gander's to keep, and say for what; where the question cannot be told from
+// others exactly, or is not remembered, they are left out.
+func (q *question) offer() []acp.PermissionOption {
+	var out []acp.PermissionOption
+	for _, o := range q.options {
+		allow := o.Kind == "allow_always"
+		if !allow && o.Kind != "reject_always" || choose(q.options, allow) == nil {
+			out = append(out, o)
+			continue
+		}
+		if !q.exact {
+			continue
+		}
+		title := []rune(firstLine(q.title))
+		if len(title) > maxOptionTitle {
+			title = append(title[:maxOptionTitle], '…')
+		}
+		verb := "Never allow"
+		if allow {
+			verb = "Always allow"
+		}
+		o.Name = fmt.Sprintf("%s in this project: %s", verb, string(title))
+		out = append(out, o)
+	}
+	return out
+}
+
+// keep remembers an answer that is to hold for good and gives the agent one that
+// holds once: what agents remember is wider than what was asked. Goose remembers a
+// tool's name.
+func (s *session) keep(q question, resp *acp.RequestPermissionResponse) *acp.RequestPermissionResponse {
+	i := slices.IndexFunc(q.options, func(o acp.PermissionOption) bool {
+		return resp.Outcome.Outcome == "selected" && o.OptionID == resp.Outcome.OptionID
+	})
+	if i < 0 || !strings.HasSuffix(q.options[i].Kind, "_always") {
+		return resp
+	}
+	allow := q.options[i].Kind == "allow_always"
+	once := choose(q.options, allow)
+	if once == nil {
+		return resp // the agent has no other way to say it
+	}
+	store := s.r.opts.Permissions
+	if store == nil || !q.exact {
+		return once
+	}
+	if _, err := store.Add(s.cwd, permit.Rule{Subject: q.subject, Title: q.title, Allow: allow, Isolated: q.isolated}); err != nil {
+		s.notice("warning", "Your answer holds for this once only: "+err.Error())
+	}
+	return once
+}
+
+// selects reports whether an outcome is the selection of one of options.
+func selects(options []acp.PermissionOption, o acp.PermissionOutcome) bool {
+	return o.Outcome == "selected" && slices.ContainsFunc(options, func(p acp.PermissionOption) bool { return p.OptionID == o.OptionID })
+}
+
+func (r *relay) recordPermission(t *turn, id string, p sessions.Permission) {
+	r.s.append(sessions.Record{ID: id, TurnID: t.id, Body: p})
+}

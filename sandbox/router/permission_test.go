@@ -1,0 +1,192 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/acp/acptest"
+	"gander.dev/gander/sandbox/permit"
+)
+
+// askRig is a rig whose agent asks about the tool call that a prompt is and says
+// the answer; the person answers with the option of a kind.
+func askRig(t *testing.T, kind *string, adjust func(*rig)) *rig {
+	t.Helper()
+	r := newRig(t, func(r *rig) {
+		r.opts.Permissions = permit.Open(filepath.Join(r.dir, "permissions"))
+		r.driver.isolated = true
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, prompt string) (*acp.PromptResponse, error) {
+			call := lastLine(prompt)
+			c.update(string(acp.WithFields(json.RawMessage(call), map[string]any{"sessionUpdate": "tool_call", "title": "bash"})))
+			resp, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{
+				SessionID: "inner", ToolCall: json.RawMessage(call), Options: gooseOptions(),
+			})
+			if err != nil {
+				return nil, err
+			}
+			c.a.journal.add("answered %s", resp.Outcome.OptionID)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+		if adjust != nil {
+			adjust(r)
+		}
+	})
+	r.editor.Permission = func(_ context.Context, req *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+		for _, o := range req.Options {
+			if o.Kind == *kind {
+				return acptest.Selected(o.OptionID), nil
+			}
+		}
+		return acp.CancelledOutcome(), nil
+	}
+	return r
+}
+
+func gooseOptions() []acp.PermissionOption {
+	var out []acp.PermissionOption
+	for _, kind := range []string{"allow_always", "allow_once", "reject_once", "reject_always"} {
+		out = append(out, acp.PermissionOption{OptionID: kind, Name: kind, Kind: kind})
+	}
+	return out
+}
+
+// shellCall is a call of a shell.
+func shellCall(command string) string {
+	return fmt.Sprintf(`{"toolCallId":"c","title":"run","kind":"execute","rawInput":{"command":%q}}`, command)
+}
+
+// answers asks in a session and returns what the agent was answered and whether
+// the person was asked.
+func (r *rig) answers(t *testing.T, id acp.SessionID, call string) (answer string, asked bool) {
+	t.Helper()
+	before, told := len(r.journal.all()), len(r.editor.Asked())
+	r.wantStop(t, id, call, acp.StopEndTurn)
+	for _, e := range r.journal.all()[before:] {
+		if rest, ok := strings.CutPrefix(e, "answered "); ok {
+			answer = rest
+		}
+	}
+	return answer, len(r.editor.Asked()) > told
+}
+
+// What a person answers for good holds for the same question in the same project,
+// for every session, and for nothing else; the agent itself remembers nothing.
+func TestPermissionsAreRemembered(t *testing.T) {
+	kind := "allow_always"
+	r := askRig(t, &kind, nil)
+	project := t.TempDir()
+	s := r.editor.NewSession(t, project)
+	if got, asked := r.answers(t, s.SessionID, shellCall("git status")); got != "allow_once" || !asked {
+		t.Fatalf("answered %q, asked %v", got, asked)
+	}
+	if name := r.editor.Asked()[0].Options[0].Name; name != "Always allow in this project: git status" {
+		t.Errorf("the option is called %q", name)
+	}
+	kind = "reject_once"
+	next := r.editor.NewSession(t, project)
+	for _, tt := range []struct {
+		command, answer string
+		asked           bool
+	}{
+		{"git status", "allow_once", false},
+		{"git 'status' ", "allow_once", false},
+		{"git status; rm -rf x", "reject_once", true},
+		{"git status $(rm x)", "reject_once", true},
+		{"git status > x", "reject_once", true},
+		{"PATH=. git status", "reject_once", true},
+		{"sh -c 'git status'", "reject_once", true},
+	} {
+		if got, asked := r.answers(t, next.SessionID, shellCall(tt.command)); got != tt.answer || asked != tt.asked {
+			t.Errorf("%s: answered %q, asked %v", tt.command, got, asked)
+		}
+	}
+	if got, asked := r.answers(t, r.editor.NewSession(t, t.TempDir()).SessionID, shellCall("git status")); got != "reject_once" || !asked {
+		t.Errorf("in another project: answered %q, asked %v", got, asked)
+	}
+	r.wantStop(t, next.SessionID, "/status", acp.StopEndTurn)
+	if said := r.editor.Text(next.SessionID, acp.AgentMessageChunk); !strings.Contains(said, "7 questions so far: 5 for you, 2 answered by what you said earlier, 0 by this setting") {
+		t.Errorf("/status says %q", said)
+	}
+	rules, err := r.opts.Permissions.Rules(project)
+	if err != nil || len(rules) != 1 {
+		t.Fatalf("rules %+v, %v", rules, err)
+	}
+	if err := r.opts.Permissions.Revoke(project, rules[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if got, asked := r.answers(t, next.SessionID, shellCall("git status")); got != "reject_once" || !asked {
+		t.Errorf("after it was revoked: answered %q, asked %v", got, asked)
+	}
+}
+
+// A refusal is remembered, too, and what cannot be said exactly is not offered.
+func TestPermissionsRefusedForGood(t *testing.T) {
+	kind := "reject_always"
+	r := askRig(t, &kind, nil)
+	s := r.open(t)
+	for i, asked := range []bool{true, false} {
+		if got, was := r.answers(t, s.SessionID, shellCall("make deploy")); got != "reject_once" || was != asked {
+			t.Errorf("time %d: answered %q, asked %v", i, got, was)
+		}
+	}
+	kind = "allow_always"
+	if got, _ := r.answers(t, s.SessionID, shellCall("make $TARGET")); got != "" {
+		t.Errorf("answered %q", got)
+	}
+	options := r.editor.Asked()[1].Options
+	if len(options) != 2 || options[0].Kind != "allow_once" || options[1].Kind != "reject_once" {
+		t.Errorf("offered are %+v", options)
+	}
+}
+
+// Where the sandbox isolates, the option answers; where it does not, the person is
+// asked, and what was allowed inside one does not count.
+func TestPermissionPolicy(t *testing.T) {
+	const read = `{"toolCallId":"c","title":"look","kind":"read","rawInput":{"path":"a"},"locations":[{"path":"a"}]}`
+	for _, isolated := range []bool{true, false} {
+		kind := "reject_once"
+		r := askRig(t, &kind, func(r *rig) { r.driver.isolated = isolated })
+		s := r.open(t)
+		for _, tt := range []struct {
+			policy, call string
+			asked        bool
+		}{
+			{PermissionsAsk, read, true},
+			{PermissionsReads, read, !isolated},
+			{PermissionsReads, shellCall("ls"), true},
+			{PermissionsAll, shellCall("rm -rf $X"), !isolated},
+		} {
+			if got := r.mustSet(t, s.SessionID, optionPermissions, tt.policy); got == "" {
+				t.Fatal("no options")
+			}
+			want := "allow_once"
+			if tt.asked {
+				want = "reject_once"
+			}
+			if got, asked := r.answers(t, s.SessionID, tt.call); asked != tt.asked || got != want {
+				t.Errorf("isolated %v, %s, %s: answered %q, asked %v", isolated, tt.policy, tt.call, got, asked)
+			}
+		}
+		if said := r.editor.Text(s.SessionID, acp.AgentThoughtChunk); strings.Contains(said, "nothing bounds") == isolated {
+			t.Errorf("isolated %v: said is %q", isolated, said)
+		}
+	}
+}
+
+// The option is the last of the list and begins as configured.
+func TestPermissionOption(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Approve = PermissionsReads })
+	s := r.open(t)
+	o := s.ConfigOptions[len(s.ConfigOptions)-1]
+	if o.ID != optionPermissions || currentValue(&o) != PermissionsReads || len(values(&o)) != 3 {
+		t.Errorf("the last option is %+v", o)
+	}
+	if _, err := r.set(s.SessionID, optionPermissions, "none"); errorCode(err) != acp.CodeInvalidParams {
+		t.Errorf("a value that is none: %v", err)
+	}
+}

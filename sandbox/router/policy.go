@@ -1,0 +1,256 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/policy"
+)
+
+// SandboxPolicy is what the sandboxes of a project may do.
+type SandboxPolicy struct {
+	policy.Policy
+	// Refused is what the project's own file asks for and does not get.
+	Refused []policy.Request
+	// Mounts and Env are what the project's file adds, when it is trusted, to what
+	// drivers and agents have of the person's.
+	Mounts []sandbox.Mount
+	Env    []string
+}
+
+// Bounds are the policy's limits for a Spec; where it has none the driver's hold.
+func (p SandboxPolicy) Bounds() sandbox.Limits {
+	l := p.Limits
+	return sandbox.Limits{Memory: int64(l.Memory), CPU: l.CPU, Processes: l.Processes, Disk: int64(l.Disk), Time: time.Duration(l.Time)}
+}
+
+// surveyTime bounds how long a first prompt waits for what the session says of its
+// sandbox before it.
+const surveyTime = 20 * time.Second
+
+// survey is what was found out about a sandbox before its agent starts.
+type survey struct {
+	closed  sandbox.ClosedFiles
+	tracked tracked
+}
+
+// readPolicy is the policy of the session's project as it is now.
+func (b *backend) readPolicy() (err error) {
+	b.policy = SandboxPolicy{Policy: policy.Default()}
+	if read := b.s.r.opts.Policy; read != nil {
+		b.policy, err = read(b.s.cwd)
+	}
+	return err
+}
+
+// rules are those of the sandbox; nil when the router has none.
+func (b *backend) rules() *sandbox.Rules {
+	r := b.s.r.opts.Rules
+	if r == nil {
+		return nil
+	}
+	return &sandbox.Rules{Own: r.Own, Optional: r.Optional, Writes: b.policy.Writes, Denied: b.denied}
+}
+
+// examine finds out what the rules close, and what git keeps of it, before
+// anything hostile runs in the sandbox, and does what the policy says about that.
+func (b *backend) examine() (err error) {
+	b.survey, err = examine(b.ctx, b.sb, b.s.cwd, b.policy.Git, b.driver.Name())
+	return err
+}
+
+// Examine finds out what a sandbox's rules close of a project, and what git keeps of
+// it, before anything hostile runs inside, and does what the policy's git says about
+// that. It returns what the person should know; the error says why nothing may run.
+func Examine(ctx context.Context, sb sandbox.Sandbox, project, git, driver string) ([]string, error) {
+	found, err := examine(ctx, sb, project, git, driver)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	var notices []string
+	if found.closed.Count > 0 {
+		notices = append(notices, "In this "+driver+" sandbox "+sayClosed(found.closed)+".")
+	}
+	if text := found.tracked.say(git); text != "" {
+		notices = append(notices, text)
+	}
+	return notices, nil
+}
+
+func examine(ctx context.Context, sb sandbox.Sandbox, project, git, driver string) (*survey, error) {
+	strict := git != policy.GitWarn && driver != Off
+	keeper, ok := sb.(sandbox.RuleKeeper)
+	if !ok {
+		if strict {
+			return nil, fmt.Errorf("the policy's git: %q cannot be kept in this %s sandbox, which keeps no rules for files; take another sandbox, or set \"git\": \"warn\"", git, driver)
+		}
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, surveyTime)
+	defer cancel()
+	closed, err := keeper.Closed(ctx)
+	if err != nil {
+		if strict {
+			return nil, fmt.Errorf("the policy's git: %q cannot be kept: %w; set \"git\": \"warn\", or do without --allow-weaker", git, err)
+		}
+		return nil, nil //nolint:nilerr // a weaker sandbox, which says so itself
+	}
+	found := &survey{closed: closed, tracked: findTracked(ctx, sb, project, keeper)}
+	return found, found.tracked.act(ctx, keeper, git)
+}
+
+// act does what a policy's git says about closed files that git keeps.
+func (t tracked) act(ctx context.Context, keeper sandbox.RuleKeeper, git string) error {
+	switch {
+	case git == policy.GitRefuse && t.unknown != "":
+		return fmt.Errorf("whether git keeps content of files that .gooseignore closes is not known (%s), and the policy refuses that; set \"policy\": {\"git\": \"warn\"} to go on", t.unknown)
+	case git == policy.GitRefuse && len(t.paths) > 0:
+		return fmt.Errorf("git keeps content of files that .gooseignore closes (%s), and the policy refuses that; remove them from git's history, or set \"policy\": {\"git\": \"hide\"} or \"warn\"", someOf(t.paths, len(t.paths)))
+	case git == policy.GitHide && (t.unknown != "" || len(t.paths) > 0):
+		return keeper.CloseGit(ctx)
+	}
+	return nil
+}
+
+// sayPolicy tells the person, before the first prompt, what the agent does not see
+// and cannot do.
+func (b *backend) sayPolicy() {
+	if b.survey == nil {
+		return
+	}
+	for _, n := range b.policyNotices() {
+		b.s.notice(n.severity, n.text)
+	}
+}
+
+// policyNotices are what sayPolicy says. There is a survey.
+func (b *backend) policyNotices() []notice {
+	all := []notice{{"info", fmt.Sprintf("In this %s sandbox %s; %s; %s cannot be written. All of it: gander policy show.",
+		b.driver.Name(), b.sayNetwork(), sayClosed(b.survey.closed), b.sayProtected())}}
+	if text := b.survey.tracked.say(b.policy.Git); text != "" {
+		all = append(all, notice{"warning", text})
+	}
+	if n := len(b.policy.Refused); n > 0 {
+		all = append(all, notice{"warning", fmt.Sprintf("The project's .gander.json asks for more than you allow and does not get it: %s. See gander policy check; gander policy trust grants it.",
+			someOf(requests(b.policy.Refused), n))})
+	}
+	return all
+}
+
+func (b *backend) sayNetwork() string {
+	n := b.policy.Network
+	if !n.Open() {
+		return "nothing but the model can be reached"
+	}
+	hosts := append(append([]string{}, n.Presets...), n.Allow...)
+	text := "the hosts of the policy can be reached besides the model (" + someOf(hosts, len(hosts)) + ")"
+	if len(hosts) == 0 {
+		text = "you are asked about every host but the model"
+	}
+	return text
+}
+
+func sayClosed(c sandbox.ClosedFiles) string {
+	more := ""
+	if c.Partial {
+		more = "at least "
+	}
+	switch c.Count {
+	case 0:
+		return ".gooseignore closes " + map[bool]string{false: "nothing that is there", true: "nothing that was found"}[c.Partial]
+	case 1:
+		return fmt.Sprintf(".gooseignore closes %s%s", more, someOf(c.Examples, 1))
+	}
+	return fmt.Sprintf(".gooseignore closes %s%d files and directories (%s)", more, c.Count, someOf(c.Examples, c.Count))
+}
+
+// sayProtected names the groups of files that are protected.
+func (b *backend) sayProtected() string {
+	words := map[string]string{
+		"git": "git's configuration and hooks", "hooks": "hook managers'", "editor": "editors'", "agent": "agents'", "shell": "shells' files", "ci": "CI files",
+	}
+	var names []string
+	for _, g := range b.policy.Writes.Groups() {
+		names = append(names, words[g])
+	}
+	if len(names) == 0 {
+		return ".gander.json and .gooseignore"
+	}
+	return strings.Join(names, ", ")
+}
+
+func requests(rs []policy.Request) []string {
+	var out []string
+	for _, r := range rs {
+		out = append(out, r.Key+": "+r.Value)
+	}
+	return out
+}
+
+// maxExamples is how many names a notice has.
+const maxExamples = 3
+
+// someOf are a few of n names, printable whatever they are.
+func someOf(names []string, n int) string {
+	var out []string
+	for _, name := range names[:min(len(names), maxExamples)] {
+		out = append(out, printable(name))
+	}
+	if n > len(out) {
+		out = append(out, "…")
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxName bounds a name in a notice, in bytes.
+const maxName = 120
+
+// printable is a name that somebody else chose, for people: without what a
+// terminal would obey.
+func printable(name string) string {
+	if len(name) > maxName {
+		name = name[:maxName] + "…"
+	}
+	quoted := fmt.Sprintf("%q", name)
+	if quoted == `"`+name+`"` {
+		return name
+	}
+	return quoted
+}
+
+// denied tells the person why a program inside was refused a file.
+func (b *backend) denied(d sandbox.Denial) {
+	path := d.Path
+	if rel, err := filepath.Rel(b.s.cwd, path); err == nil && filepath.IsLocal(rel) {
+		path = rel
+	}
+	name := printable(path)
+	text := fmt.Sprintf("%s is closed by .gooseignore: %s or a command of it was refused access (%s).", name, b.agent.Name(), d.Operation)
+	switch {
+	case d.Rule == sandbox.DeniedByGit:
+		text = fmt.Sprintf("%s keeps content of closed files, and policy.git is \"hide\": git was refused it (%s). What git says then is that objects are missing or cannot be read; the repository is whole, and works outside of the sandbox.", name, d.Operation)
+	case d.Allow != "":
+		text = fmt.Sprintf("%s is protected (%s: %s): %s or a command of it was refused (%s). To allow it, add %q to policy.writes.allow in gander's config.json.", name, d.Rule, d.Why, b.agent.Name(), d.Operation, d.Allow)
+	case d.Rule != "" || filepath.Base(path) == ignore.FileName:
+		text = fmt.Sprintf("%s cannot be changed from inside the sandbox: %s or a command of it was refused (%s).", name, b.agent.Name(), d.Operation)
+	}
+	b.s.work.Go(func() { b.s.notice("warning", text) }) // the backend runs, so nobody waits for work yet
+}
+
+// sayWeaker puts into the session's title what its sandbox lacks.
+func (b *backend) sayWeaker() {
+	if weaker := b.sb.Info().Weaker; len(weaker) > 0 {
+		b.s.send(b.s.now, acp.SessionInfoUpdate(weakerMark(weaker)+b.agent.Name()+" in "+filepath.Base(b.s.cwd), time.Time{}))
+	}
+}
+
+// weakerMark begins the title of a session in a sandbox that lacks something.
+func weakerMark(weaker []string) string {
+	return "[weaker sandbox: " + strings.Join(weaker, ", ") + "] "
+}

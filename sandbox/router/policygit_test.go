@@ -1,0 +1,223 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/policy"
+)
+
+// gitSandbox is a sandbox that runs git here and closes files called ".env".
+type gitSandbox struct {
+	*fakeSandbox
+	closedGit bool
+}
+
+func (s *gitSandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Args[0], c.Args[1:]...)
+	cmd.Dir, cmd.Env = s.spec.WorkingDir, c.Env
+	p := &gitProcess{cmd: cmd, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &p.out, &p.errs
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	_ = cmd.Wait()
+	close(p.done)
+	return p, nil
+}
+
+func (s *gitSandbox) Closed(context.Context) (sandbox.ClosedFiles, error) {
+	return sandbox.ClosedFiles{Count: 2, Examples: []string{".env", "evil\x1b[31m"}}, nil
+}
+
+func (s *gitSandbox) Judge(_ context.Context, paths []string) ([]bool, error) {
+	out := make([]bool, len(paths))
+	for i, p := range paths {
+		out[i] = filepath.Base(p) == ".env"
+	}
+	return out, nil
+}
+
+func (s *gitSandbox) CloseGit(context.Context) error {
+	s.closedGit = true
+	return nil
+}
+
+// gitProcess is a process that has ended.
+type gitProcess struct {
+	cmd       *exec.Cmd
+	done      chan struct{}
+	out, errs bytes.Buffer
+}
+
+func (p *gitProcess) PID() int                             { return p.cmd.Process.Pid }
+func (p *gitProcess) Stdin() io.WriteCloser                { return nil }
+func (p *gitProcess) Stdout() io.Reader                    { return &p.out }
+func (p *gitProcess) Stderr() io.Reader                    { return &p.errs }
+func (p *gitProcess) Signal(context.Context, string) error { return nil }
+func (p *gitProcess) Kill(context.Context) error           { return nil }
+func (p *gitProcess) Wait(context.Context) (sandbox.ExitStatus, error) {
+	return sandbox.ExitStatus{Code: p.cmd.ProcessState.ExitCode()}, nil
+}
+
+// gitIn runs git commands in a project.
+func gitIn(t *testing.T, dir, script string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+}
+
+// TestTrackedFiles: closed files that git keeps are found wherever they are, and
+// what the policy says happens.
+func TestTrackedFiles(t *testing.T) {
+	needGit(t)
+	const start = "git init -q . && echo x > a && git add a && git commit -qm one && "
+	for name, tt := range map[string]struct {
+		script string
+		want   []string
+	}{
+		"no repository":                  {"true", nil},
+		"no commit":                      {"git init -q .", nil},
+		"nothing closed":                 {start + "true", nil},
+		"in the index":                   {start + "echo s > .env && git add .env", []string{".env"}},
+		"in HEAD":                        {start + "mkdir d && echo s > d/.env && git add d && git commit -qm two", []string{"d/.env"}},
+		"removed since":                  {start + "echo s > .env && git add .env && git commit -qm two && git rm -q .env && git commit -qm three", []string{".env"}},
+		"on a branch":                    {start + "git checkout -qb b && echo s > .env && git add .env && git commit -qm two && git checkout -q -", []string{".env"}},
+		"in a merge alone":               {start + "git checkout -qb b && echo y > b && git add b && git commit -qm two && git checkout -q - && echo z > c && git add c && git commit -qm three && git merge -q --no-commit b && echo s > .env && git add .env && git commit -qm merged && git rm -q .env && git commit -qm four", []string{".env"}},
+		"in a stash":                     {start + "echo s > .env && git add .env && git stash -q", []string{".env"}},
+		"of an odd name":                 {start + "mkdir 'x\ny' && echo s > 'x\ny/.env' && git add . && git commit -qm two", []string{"x\ny/.env"}},
+		"reset away":                     {start + "echo s > .env && git add .env && git commit -qm two && git reset -q --hard HEAD~1", []string{".env"}},
+		"hidden by a replacement":        {start + "echo s > .env && git add .env && git commit -qm two && git replace HEAD HEAD~1", []string{".env"}},
+		"a program in the configuration": {"git init -q . && git config core.fsmonitor 'touch ran;' && git config core.hooksPath h && git config log.showSignature true && git config gpg.program ./ran && echo s > .env && git add -f .env && rm -f ran", []string{".env"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, sb := gitBackend(t, tt.script, policy.GitWarn)
+			if err := b.examine(); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.survey.tracked; !slices.Equal(got.paths, tt.want) || got.partial || got.unknown != "" {
+				t.Errorf("%+v, want %q", got, tt.want)
+			}
+			if said := b.survey.tracked.say(b.policy.Git); (said != "") != (tt.want != nil) || strings.ContainsAny(said, "\n\x1b") {
+				t.Errorf("the person is told %q", said)
+			}
+			if _, err := os.Lstat(filepath.Join(sb.spec.WorkingDir, "ran")); err == nil {
+				t.Error("a program that the repository's configuration names was run")
+			}
+		})
+	}
+}
+
+func gitBackend(t *testing.T, script, git string) (*backend, *gitSandbox) {
+	t.Helper()
+	dir := t.TempDir()
+	gitIn(t, dir, script)
+	d := &fakeDriver{name: "local", journal: &journal{}}
+	sb := &gitSandbox{fakeSandbox: &fakeSandbox{d: d, spec: sandbox.Spec{WorkingDir: dir}, done: make(chan struct{})}}
+	s := &session{cwd: dir}
+	b := &backend{s: s, driver: d, sb: sb, ctx: t.Context(), policy: SandboxPolicy{Policy: policy.Default()}}
+	b.policy.Git = git
+	t.Cleanup(s.work.Wait)
+	return b, sb
+}
+
+// TestGitPolicies: refuse refuses, hide closes, and what is not known is not taken
+// for good.
+func TestGitPolicies(t *testing.T) {
+	needGit(t)
+	const clean, dirty, broken = "git init -q .", "git init -q . && echo s > .env && git add .env", "mkdir .git"
+	for _, tt := range []struct {
+		git, script string
+		refused     bool
+		closed      bool
+	}{
+		{policy.GitWarn, dirty, false, false},
+		{policy.GitWarn, broken, false, false},
+		{policy.GitRefuse, clean, false, false},
+		{policy.GitRefuse, dirty, true, false},
+		{policy.GitRefuse, broken, true, false},
+		{policy.GitHide, clean, false, false},
+		{policy.GitHide, dirty, false, true},
+		{policy.GitHide, broken, false, true},
+	} {
+		b, sb := gitBackend(t, tt.script, tt.git)
+		err := b.examine()
+		if (err != nil) != tt.refused || sb.closedGit != tt.closed {
+			t.Errorf("%s with %q: %v, closed: %v", tt.git, tt.script, err, sb.closedGit)
+		}
+		if tt.refused && !strings.Contains(err.Error(), `"git": `) {
+			t.Errorf("the refusal does not say what to do: %v", err)
+		}
+	}
+	// A sandbox that keeps no rules cannot keep these policies either.
+	b, sb := gitBackend(t, clean, policy.GitHide)
+	b.sb = sb.fakeSandbox
+	if err := b.examine(); err == nil {
+		t.Error("a sandbox without rules hides")
+	}
+}
+
+// TestPolicyIsSaid: the first thing that a session says is what the agent does not
+// see, with names that somebody else chose made harmless; once.
+func TestPolicyIsSaid(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.opts.Policy = func(string) (SandboxPolicy, error) {
+			p := policy.Default()
+			p.Network.Presets = []string{"go"}
+			return SandboxPolicy{Policy: p, Refused: []policy.Request{{Key: "network.allow", Value: "evil\x1b.example:443"}}}, nil
+		}
+	})
+	s, err := r.router.session(r.open(t).SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	before := len(s.pending)
+	s.mu.Unlock()
+	b := &backend{s: s, driver: r.opts.Drivers[0], survey: &survey{closed: sandbox.ClosedFiles{Count: 7, Examples: []string{"a", "b\x1b", "c", "d"}}}}
+	if err := b.readPolicy(); err != nil {
+		t.Fatal(err)
+	}
+	b.sayPolicy()
+	b.sayPolicy()
+	s.mu.Lock()
+	said := s.pending[before:]
+	s.mu.Unlock()
+	if len(said) != 2 {
+		t.Fatalf("said %d things: %+v", len(said), said)
+	}
+	for i, want := range [][]string{
+		{"the hosts of the policy can be reached besides the model (go)", `.gooseignore closes 7 files and directories (a, "b\x1b", c, …)`, "git's configuration and hooks", "gander policy show"},
+		{`network.allow: evil`, "gander policy trust"},
+	} {
+		for _, w := range want {
+			if !strings.Contains(said[i].text, w) || strings.Contains(said[i].text, "\x1b") {
+				t.Errorf("%q does not say %q", said[i].text, w)
+			}
+		}
+	}
+}
+
+func needGit(t *testing.T) {
+	t.Helper()
+	switch _, err := exec.LookPath("git"); {
+	case err == nil:
+	case os.Getenv("GANDER_CHECK") == "1":
+		t.Fatal("git is missing")
+	default:
+		t.Skip("git is missing")
+	}
+}

@@ -1,0 +1,155 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sessions"
+)
+
+// relay is the acp.Client that an inner agent talks to: the one road from the
+// agent to the transcript and the editor. Its updates come one at a time.
+type relay struct {
+	s *session
+	b *backend
+
+	// mu guards what follows. It is held while an update is passed on, so that
+	// none is on its way any more when end returns.
+	mu    sync.Mutex
+	turn  *turn              // nil between turns
+	ctx   context.Context    // of sending in the turn: ends with it and with the backend
+	stop  context.CancelFunc // ends ctx
+	tools toolCalls          // the turn's open ones
+	shown shownDiffs         // what the turn's tool calls have shown
+	was   wholeTexts         // what the turn found and has written as a whole
+}
+
+func newRelay(b *backend) *relay { return &relay{s: b.s, b: b} }
+
+// begin makes the agent's updates part of a turn; before are the files, nil where they
+// are not compared.
+func (r *relay) begin(t *turn, before *changes.Before) {
+	r.s.leaks.Look()
+	ctx, cancel := context.WithCancel(t.ctx)
+	detach := context.AfterFunc(r.b.ctx, cancel)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn, r.ctx, r.shown = t, ctx, shownDiffs{}
+	r.was = wholeTexts{files: r.s.files, before: before, written: map[string]string{}}
+	r.stop = func() { detach(); cancel() }
+}
+
+// end gives every tool call that the agent left open a final status, failed with
+// a reason or completed without one, and ends the turn's updates. It returns the
+// differences that they have shown.
+func (r *relay) end(reason string) shownDiffs {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	status := "completed"
+	if reason != "" {
+		status = "failed"
+	}
+	for _, tc := range r.tools.all() {
+		update := acp.ToolCallFinal(tc.id, status, reason)
+		if tc.terminal != nil {
+			update = tc.terminal.final(update, status, reason)
+		}
+		r.s.record(r.turn.id, sessions.Update{Sent: []json.RawMessage{update}})
+		r.s.send(r.ctx, update)
+	}
+	r.stop()
+	r.turn, r.tools, r.was = nil, toolCalls{}, wholeTexts{}
+	return r.shown
+}
+
+// say puts an update of gander's own into the turn; it reports false when none runs.
+func (r *relay) say(update json.RawMessage) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn == nil {
+		return false
+	}
+	r.s.send(r.s.now, update)
+	return true
+}
+
+// SessionUpdate implements acp.Client.
+func (r *relay) SessionUpdate(_ context.Context, n *acp.SessionNotification) error {
+	switch kind := acp.UpdateKind(n.Update); kind {
+	case "current_mode_update", "config_option_update":
+		r.stateChanged(n.Update)
+	default:
+		r.pass(kind, n)
+	}
+	return nil
+}
+
+// stateChanged takes what the agent says of its mode and options. The client is
+// told in the house's own terms: these lists hold more than the agent's.
+func (r *relay) stateChanged(update json.RawMessage) {
+	r.s.record("", sessions.Update{Update: update, Sent: []json.RawMessage{}})
+	var u struct {
+		CurrentModeID string `json:"currentModeId"`
+	}
+	if json.Unmarshal(update, &u) == nil && u.CurrentModeID != "" {
+		r.s.modeReported(r.b, u.CurrentModeID)
+	}
+	r.s.publish()
+}
+
+// pass records an update and sends it on. What is not about the session as a
+// whole belongs to a turn and is dropped when that is over.
+func (r *relay) pass(kind string, n *acp.SessionNotification) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn == nil {
+		r.passBetween(kind, n.Update)
+		return
+	}
+	rec := sessions.Update{Update: n.Update}
+	if kind == "tool_call" || kind == "tool_call_update" {
+		if sent := r.tool(kind, n.Update); &sent[0] != &n.Update[0] {
+			rec.Sent = []json.RawMessage{sent}
+			n.Update = sent
+		}
+	}
+	if kind == "available_commands_update" {
+		n.Update = r.s.commandsAnnounced(n.Update)
+		rec.Sent = []json.RawMessage{n.Update}
+	}
+	if r.s.leaks.update(kind, n.Update) != nil {
+		return // the turn ends
+	}
+	r.s.record(r.turn.id, rec)
+	r.s.pass(r.ctx, n) // a turn is one of a session that the client knows
+}
+
+// passBetween is pass between turns. It does not wait for a slow client: a
+// cancel behind it must get through to the agent.
+func (r *relay) passBetween(kind string, update json.RawMessage) {
+	switch kind {
+	case "available_commands_update":
+		sent := r.s.commandsAnnounced(update)
+		r.s.record("", sessions.Update{Update: update, Sent: []json.RawMessage{sent}})
+		r.s.send(r.s.now, sent)
+	case "usage_update", "session_info_update":
+		r.s.record("", sessions.Update{Update: update})
+		r.s.send(r.s.now, update)
+	default:
+		r.s.record("", sessions.Update{Update: update, Sent: []json.RawMessage{}})
+		r.s.log.Debug("dropped an update that came outside of a turn", "kind", kind)
+	}
+}
+
+// marshal is the JSON of a type of the wire, which always has one.
+func marshal(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil { // raw fields that are no JSON: the agent's
+		raw = fmt.Appendf(nil, "%q", err)
+	}
+	return raw
+}

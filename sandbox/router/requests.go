@@ -1,0 +1,87 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"gander.dev/gander/acp"
+)
+
+// HandleRequest implements acp.RequestHandler: what agents ask of an editor besides
+// permissions. It ends with the turn.
+func (r *relay) HandleRequest(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	r.mu.Lock()
+	t := r.turn
+	r.mu.Unlock()
+	if t == nil {
+		return nil, acp.InvalidRequest(method + " came outside of a turn")
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(t.ctx, stop)()
+	switch method {
+	case methodReadTextFile:
+		return r.b.readTextFile(ctx, params)
+	case methodWriteTextFile:
+		return r.b.writeTextFile(ctx, params)
+	case acp.MethodCreateElicitation:
+		return r.elicit(ctx, t, params)
+	}
+	return nil, acp.ErrMethodNotFound
+}
+
+func (b *backend) readTextFile(ctx context.Context, params json.RawMessage) (any, error) {
+	var req struct {
+		Path  string `json:"path"`
+		Line  *int   `json:"line"` // 1 is the first
+		Limit *int   `json:"limit"`
+	}
+	if json.Unmarshal(params, &req) != nil {
+		return nil, acp.InvalidParams("path must be a string, line and limit numbers", nil)
+	}
+	text, err := b.readEditor(ctx, req.Path)
+	if errors.Is(err, errNotEditors) {
+		text, err = b.readInside(ctx, req.Path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"content": linesOf(text, req.Line, req.Limit)}, nil
+}
+
+// linesOf are limit lines of a text from a line on; nil means the first, and all.
+func linesOf(text string, line, limit *int) string {
+	if line == nil && limit == nil {
+		return text
+	}
+	lines := slices.Collect(strings.Lines(text))
+	first, end := 0, len(lines)
+	if line != nil {
+		first = min(max(*line-1, 0), len(lines))
+	}
+	if limit != nil {
+		end = min(first+max(*limit, 0), len(lines))
+	}
+	return strings.Join(lines[first:end], "")
+}
+
+func (b *backend) writeTextFile(ctx context.Context, params json.RawMessage) (any, error) {
+	var req struct {
+		Path    string  `json:"path"`
+		Content *string `json:"content"`
+	}
+	if json.Unmarshal(params, &req) != nil || req.Content == nil {
+		return nil, acp.InvalidParams("path and content must be strings", nil)
+	}
+	err := b.writeEditor(ctx, req.Path, *req.Content)
+	if errors.Is(err, errNotEditors) {
+		err = b.writeInside(ctx, req.Path, *req.Content)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, nil
+}

@@ -1,0 +1,114 @@
+package router
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sessions"
+)
+
+// Auto is the sandbox choice that takes the first driver that works here.
+const Auto = "auto"
+
+// Options says what a Router routes to.
+type Options struct {
+	// Agents are offered in this order; Agent names the default.
+	Agents []sandbox.Agent
+	Agent  string
+	// Drivers are offered in this order; Sandbox names the default, or Auto.
+	// Auto never takes the driver "off".
+	Drivers []sandbox.Driver
+	Sandbox string
+	// Tools is what agents that can choose begin with: ToolsNative, the default, or
+	// ToolsDeveloper.
+	Tools string
+	// Approve is what the option "permissions" begins with: PermissionsAsk, the
+	// default, PermissionsReads or PermissionsAll.
+	Approve string
+	// AllowServers are the names of the editor's MCP servers that agents may use
+	// without the person being asked; "*" is any.
+	AllowServers []string
+	// ServerEnv is the environment of those that are programs, besides what the
+	// editor says.
+	ServerEnv []string
+	// Permissions remembers what the person answers for good; nil remembers nothing.
+	Permissions *permit.Store
+	// Choose, when set, gives the defaults for a project instead of Agent and Sandbox.
+	Choose func(cwd string) (Choice, error)
+	// OpenModel opens the way to the model for an agent.
+	OpenModel func(Way) (Model, error)
+	// Spent says in words what a session's model calls have used; may be nil.
+	Spent func(acp.SessionID) string
+	// OpenEgress opens the way to other hosts; nil, or a nil Egress, means that there is none.
+	OpenEgress func(Way) (Egress, error)
+	// Rules close files in every sandbox; Denied is the router's own. Nil closes none.
+	Rules *sandbox.Rules
+	// Canaries says for a project what happens when content of its closed files is
+	// seen on its way out: CanariesShow, CanariesStop or CanariesOff, as without it.
+	Canaries func(cwd string) string
+	// Policy is what the sandboxes of a project may do, asked whenever one is made; nil
+	// is policy.Default.
+	Policy func(cwd string) (SandboxPolicy, error)
+	// Changes says where what files were before a turn is kept, and how much of it; the
+	// router fills in the project. Nil compares no files.
+	Changes *changes.Options
+	// Store records the sessions.
+	Store *sessions.Store
+	// Runs, when set, gets a trace of every turn.
+	Runs *sessions.Runs
+	// StateDir is gander's home; sandbox homes and what agents last said live there.
+	StateDir string
+	// Private are paths that no sandbox may see, besides StateDir: a file with a key.
+	Private []string
+	// Version is gander's own.
+	Version string
+	// CancelDeadline is how long an agent may take to answer a cancel before it
+	// is killed. Default 2 s.
+	CancelDeadline time.Duration
+	// Setup is what a person can run to set gander up.
+	Setup Setup
+	// HistoryLimit is how many of the last items of a thread session/load replays;
+	// 0 replays all, see sessions.Store.Replay.
+	HistoryLimit int
+	// SessionPrefix begins the keys of new sessions. Default "acp".
+	SessionPrefix string
+	// Spares is how many sandboxes are made ahead for sessions to come; 0 makes none.
+	Spares int
+	// SpareAfter is how long no turn may have run before one is made. Default 2 s.
+	SpareAfter time.Duration
+	// Loops are the unattended runs whose sessions the editor can attach to; nil when
+	// there is nobody to ask about them.
+	Loops Loops
+	// LoopEvery is how often a prompt that waits for a loop asks how that does. Default 2 s.
+	LoopEvery time.Duration
+	// SlowStart is after how long a prompt that waits for the agent to start
+	// says so. Default 1 s.
+	SlowStart time.Duration
+	Log       *slog.Logger
+}
+
+// Choice is what a session starts with.
+type Choice struct {
+	Agent, Sandbox string
+	Model          string // empty: the agent's own
+	Approve        string // empty: Options.Approve
+}
+
+// Model is the way to the model for one session: the host side of a door.
+type Model interface {
+	Dial(context.Context) (net.Conn, error)
+	// Token is what calls must carry in the place of a key.
+	Token() string
+	// AbortInFlight ends the model calls that run now.
+	AbortInFlight()
+	Close() error
+}
+
+// Off is the driver that supervises without isolating. It is taken only when asked for.
+const Off = "off"

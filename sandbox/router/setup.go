@@ -1,0 +1,99 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"gander.dev/gander/acp"
+)
+
+// Setup is how a person sets gander up, which in ACP is a way to authenticate:
+// clients offer it where a session needs an agent, an endpoint or a key that is
+// not there.
+type Setup struct {
+	// Args make the command that the client has started gander with one that asks
+	// the person on a terminal. Without them the method is not offered.
+	Args []string
+	// Command does the same by itself: the program and its arguments.
+	Command []string
+	// Mends reports whether setting up would mend what an agent lacks. Such an
+	// error makes clients offer the methods.
+	Mends func(error) bool
+}
+
+// The ids of the authentication methods.
+const (
+	authSetup      = "setup"         // on a terminal
+	authConfigured = "configuration" // what is configured is enough
+)
+
+// authMethods are the ways to authenticate for a client. There is always one:
+// clients can do nothing about the error that asks for it otherwise, and the
+// registry of agents wants one.
+func (r *Router) authMethods(c acp.ClientCapabilities) []acp.AuthMethod {
+	methods := []acp.AuthMethod{{
+		ID: authConfigured, Name: "Use gander's configuration",
+		Description: "Checks that the model endpoint, key and model of config.json or of LLM_HOST, LLM_API_KEY and GOOSE_MODEL are there. \"gander setup\" writes them.",
+	}}
+	setup := acp.AuthMethod{
+		ID: authSetup, Name: "Set up gander in a terminal",
+		Description: "Asks for the model endpoint, the key, the model, the agent and the sandbox.",
+	}
+	legacy := string(c.Meta["terminal-auth"]) == "true"
+	switch {
+	case c.Auth.Terminal && len(r.opts.Setup.Args) > 0:
+		setup.Type, setup.Args, setup.Env = "terminal", r.opts.Setup.Args, map[string]string{}
+		methods = append(methods, setup)
+	case legacy && len(r.opts.Setup.Command) > 0:
+		setup.Meta = legacyTerminal(setup.Name, r.opts.Setup.Command)
+		methods = append(methods, setup)
+	}
+	return methods
+}
+
+// legacyTerminal is how clients from before the terminal methods (Zed's) learn of
+// a command to run.
+func legacyTerminal(label string, command []string) json.RawMessage {
+	meta, _ := json.Marshal(map[string]any{"terminal-auth": map[string]any{ // strings always marshal
+		"label": label, "command": command[0], "args": command[1:], "env": map[string]string{},
+	}})
+	return meta
+}
+
+// Authenticate implements acp.Authenticator. Keys are configured outside of ACP:
+// what there is to do is to look whether the default agent has all it needs now.
+func (r *Router) Authenticate(ctx context.Context, req *acp.AuthenticateRequest) (*acp.AuthenticateResponse, error) {
+	if req.MethodID != authConfigured && req.MethodID != authSetup {
+		return nil, acp.InvalidParams(fmt.Sprintf("there is no authentication method %q: gander takes the model's key from LLM_API_KEY or its configuration, which gander setup writes", req.MethodID), nil)
+	}
+	agent, err := r.agent(r.opts.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if err := agent.Check(ctx); err != nil {
+		return nil, r.lacking(err)
+	}
+	return &acp.AuthenticateResponse{}, nil
+}
+
+// lacking is the error of an agent that lacks something.
+func (r *Router) lacking(err error) error {
+	if mends := r.opts.Setup.Mends; mends != nil && mends(err) {
+		return acp.AuthRequired(err.Error())
+	}
+	return acp.Internal(err.Error(), nil)
+}
+
+// SetSessionModel implements acp.ModelSetter for clients from before config
+// options: it sets the option of the model.
+func (r *Router) SetSessionModel(ctx context.Context, req *acp.SetSessionModelRequest) (*acp.SetSessionModelResponse, error) {
+	s, err := r.session(req.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.setOption(ctx, optionModel, req.ModelID); err != nil {
+		return nil, err
+	}
+	return &acp.SetSessionModelResponse{}, nil
+}

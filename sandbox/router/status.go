@@ -1,0 +1,62 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// commandStatus says what a person may want to know of a session without starting
+// anything.
+func commandStatus(_ context.Context, call commandCall) (string, error) {
+	s := call.s
+	s.mu.Lock()
+	b, agent, driver, tools, turns := s.backend, s.agent.Name(), s.driver.Name(), s.tools, s.turns
+	permissions, asked := s.permissions, s.asked
+	s.mu.Unlock()
+	var out strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&out, "- %s: %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("session", "`%s`, %d prompts", s.id, turns)
+	line("project", "`%s`", s.cwd)
+	for _, d := range s.dirs {
+		line("additional directory", "`%s`", d)
+	}
+	line("agent", "%s, %s", agent, b.condition())
+	if s.canUseDeveloper() {
+		line("tools", "%s", tools)
+	}
+	now := s.current()
+	if o := optionByID(now.options, optionModel); o != nil {
+		line("model", "`%s`", currentValue(o))
+	}
+	if s.r.opts.Spent != nil {
+		line("model use", "%s", s.r.opts.Spent(s.id))
+	}
+	if mode := now.mode(); mode != "" {
+		line("mode", "%s", mode)
+	}
+	line("sandbox", "%s", driver)
+	if b.running() {
+		info := b.sb.Info()
+		line("isolation", "%s", info.Isolation)
+		for _, w := range info.Warnings {
+			line("warning", "%s", w)
+		}
+	}
+	line("permissions", "%s; %d questions so far: %d for you, %d answered by what you said earlier, %d by this setting",
+		permissions, asked.total(), asked.person, asked.remembered, asked.policy)
+	return out.String(), nil
+}
+
+// condition is the state of a backend, which may be nil, in words.
+func (b *backend) condition() string {
+	switch {
+	case b.running():
+		return "running"
+	case b == nil || b.opened():
+		return "starts with the next prompt"
+	}
+	return "starting"
+}

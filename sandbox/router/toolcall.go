@@ -1,0 +1,245 @@
+package router
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gander.dev/gander/acp"
+)
+
+// toolCall is a tool call that has no final status yet.
+type toolCall struct {
+	id       string
+	kind     string
+	terminal *terminal // non-nil when shown as a terminal
+
+	// What a question about it is told by: the agent's own name of the tool, its
+	// input and the files that it names, as far as the agent has said.
+	tool  string
+	input json.RawMessage
+	paths []string
+}
+
+// toolCalls are the open tool calls of a turn in the order they came. There are
+// few at a time.
+type toolCalls []*toolCall
+
+func (c toolCalls) all() []*toolCall { return c }
+
+func (c toolCalls) find(id string) *toolCall {
+	for _, tc := range c {
+		if tc.id == id {
+			return tc
+		}
+	}
+	return nil
+}
+
+func (c *toolCalls) remove(id string) {
+	*c = slices.DeleteFunc(*c, func(tc *toolCall) bool { return tc.id == id })
+}
+
+// toolUpdate is what the relay reads of tool_call and tool_call_update. Its lists
+// are decoded only when something is to be done with them.
+type toolUpdate struct {
+	ToolCallID, Kind, Status                             string
+	content, locations, rawInput, rawOutput, title, meta json.RawMessage
+}
+
+// readToolUpdate reads an update, in the order of its fields and without decoding the rest.
+func readToolUpdate(update json.RawMessage) toolUpdate {
+	var u toolUpdate
+	for key, value := range acp.Members(update) {
+		switch string(key) {
+		case "toolCallId":
+			u.ToolCallID = stringOf(value)
+		case "kind":
+			u.Kind = stringOf(value)
+		case "status":
+			u.Status = stringOf(value)
+		case "content":
+			u.content = value
+		case "locations":
+			u.locations = value
+		case "rawInput":
+			u.rawInput = value
+		case "rawOutput":
+			u.rawOutput = value
+		case "title":
+			u.title = value
+		case "_meta":
+			u.meta = value
+		}
+	}
+	return u
+}
+
+// stringOf is a raw JSON string; empty for anything else.
+func stringOf(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s) // anything else is as good as absent
+	return s
+}
+
+// listOf is a raw JSON list of anything.
+func listOf(raw json.RawMessage) []json.RawMessage {
+	var list []json.RawMessage
+	_ = json.Unmarshal(raw, &list) // anything else is as good as absent
+	return list
+}
+
+func (u *toolUpdate) final() bool { return u.Status == "completed" || u.Status == "failed" }
+
+// tool keeps the book of open tool calls and mends their updates. mu is held.
+func (r *relay) tool(kind string, update json.RawMessage) json.RawMessage {
+	u := readToolUpdate(update)
+	if u.ToolCallID == "" {
+		return update
+	}
+	set := r.mendPaths(u.content, u.locations)
+	if bytes.Contains(u.content, []byte(`"diff"`)) {
+		if list, changed := set["content"].([]json.RawMessage); changed {
+			u.content = marshal(list)
+		}
+		if list, changed := r.was.complete(u.content); changed {
+			set["content"], u.content = list, marshal(list)
+		}
+		r.shown.add(u.content)
+	}
+	tc := r.tools.find(u.ToolCallID)
+	if tc == nil {
+		tc = &toolCall{id: u.ToolCallID}
+		r.tools = append(r.tools, tc)
+	}
+	if u.Kind != "" {
+		tc.kind = u.Kind
+	}
+	tc.learn(kind, &u)
+	if kind == "tool_call" && tc.kind == "execute" && r.s.showsTerminals() {
+		tc.terminal = &terminal{id: u.ToolCallID, cwd: r.s.cwd}
+	}
+	if tc.terminal != nil {
+		tc.terminal.mend(kind, &u, set)
+	}
+	if u.final() {
+		r.tools.remove(u.ToolCallID)
+	}
+	return acp.WithFields(update, set)
+}
+
+// maxInput bounds the input that is kept of a tool call, in bytes.
+const maxInput = 16 << 10
+
+// learn keeps what a question about the call may need.
+func (tc *toolCall) learn(kind string, u *toolUpdate) {
+	if kind == "tool_call" {
+		tc.tool = toolName(u)
+	}
+	if len(u.rawInput) > 0 && len(u.rawInput) <= maxInput && !isEmpty(u.rawInput) {
+		tc.input = bytes.Clone(u.rawInput)
+	}
+	if len(u.locations) > 0 && len(u.locations) <= maxInput {
+		tc.paths = pathsIn(u.locations, "")
+	}
+}
+
+// toolName is what the agent calls the tool: goose says it in _meta, others have it
+// as the first title.
+func toolName(u *toolUpdate) string {
+	var meta struct {
+		Goose struct {
+			ToolCall struct {
+				ToolName      string `json:"toolName"`
+				ExtensionName string `json:"extensionName"`
+			} `json:"toolCall"`
+		} `json:"goose"`
+	}
+	if bytes.Contains(u.meta, []byte(`"toolName"`)) && json.Unmarshal(u.meta, &meta) == nil {
+		return meta.Goose.ToolCall.ExtensionName + "/" + meta.Goose.ToolCall.ToolName
+	}
+	return stringOf(u.title)
+}
+
+// mendPaths makes the paths of locations and diffs absolute, as ACP demands.
+func (r *relay) mendPaths(content, locations json.RawMessage) map[string]any {
+	set := map[string]any{}
+	if list, changed := r.absolute(locations, ""); changed {
+		set["locations"] = list
+	}
+	if list, changed := r.absolute(content, "diff"); changed {
+		set["content"] = list
+	}
+	return set
+}
+
+// absolute makes the path of each object absolute; with a type, only of objects of that type.
+func (r *relay) absolute(list json.RawMessage, typ string) ([]json.RawMessage, bool) {
+	if !bytes.Contains(list, []byte(`"path"`)) { // most have none
+		return nil, false
+	}
+	changed := false
+	objects := listOf(list)
+	for i, raw := range objects {
+		var o struct {
+			Type string `json:"type"`
+			Path string `json:"path"`
+		}
+		if json.Unmarshal(raw, &o) != nil || o.Type != typ || o.Path == "" || filepath.IsAbs(o.Path) {
+			continue
+		}
+		changed = true
+		objects[i] = acp.WithFields(raw, map[string]any{"path": filepath.Join(r.s.cwd, o.Path)})
+	}
+	return objects, changed
+}
+
+// describe puts command and directory where a person sees them when asked. mu is held.
+func (r *relay) describe(question json.RawMessage) json.RawMessage {
+	var u struct {
+		ToolCallID string          `json:"toolCallId"`
+		Title      string          `json:"title"`
+		Content    json.RawMessage `json:"content"`
+		Locations  json.RawMessage `json:"locations"`
+		RawInput   struct {
+			Command any `json:"command"`
+			CWD     any `json:"cwd"`
+		} `json:"rawInput"`
+	}
+	if json.Unmarshal(question, &u) != nil {
+		return question
+	}
+	set := r.mendPaths(u.Content, u.Locations)
+	if tc := r.tools.find(u.ToolCallID); tc != nil && tc.kind != "" {
+		set["kind"] = tc.kind
+	}
+	dir := r.s.cwd
+	if d, ok := u.RawInput.CWD.(string); ok && filepath.IsAbs(d) {
+		dir = d
+	}
+	command, _ := u.RawInput.Command.(string)
+	command = strings.TrimSpace(command)
+	title := u.Title
+	if command != "" {
+		title = firstLine(command)
+		if len(listOf(u.Content)) == 0 {
+			set["content"] = []any{acp.ToolContent(command)}
+		}
+	}
+	if title != "" {
+		set["title"] = fmt.Sprintf("%s   (in %s)", title, dir)
+	}
+	return acp.WithFields(question, set)
+}
+
+// firstLine is the first line of s, with an ellipsis when there is more.
+func firstLine(s string) string {
+	first, rest, _ := strings.Cut(s, "\n")
+	if rest != "" {
+		return first + " …"
+	}
+	return first
+}
