@@ -1,0 +1,127 @@
+package keeper
+
+import (
+	"fmt"
+	"time"
+
+	"gander.dev/gander/sandbox/telemetry"
+)
+
+// Notice is the type of an event with a sentence for the person that is about the
+// sandbox: what a policy refused, what does not hold on this machine.
+const Notice telemetry.Type = "notice"
+
+// emit numbers an event and writes it to the spool. What it says of an iteration is
+// in the journal first.
+func (k *keeper) emit(e telemetry.Event) {
+	k.emitting.Lock()
+	defer k.emitting.Unlock()
+	if e.Type == telemetry.IterationStart && k.journal.open() {
+		k.write(k.interruption("The next iteration began before it had ended."))
+	}
+	k.write(e)
+}
+
+// write is emit; emitting is held.
+func (k *keeper) write(e telemetry.Event) {
+	next := k.spool.Last() + 1
+	j := k.journal
+	switch {
+	case e.Type == telemetry.IterationStart:
+		j.Iteration, j.Began, j.Ended = e.Iteration, next, 0
+	case e.Type == telemetry.IterationEnd:
+		j.Ended = next
+	case e.Type == telemetry.StateChange:
+		j.State = string(e.State)
+	}
+	if j != k.journal {
+		k.journal = j
+		if err := writeJSON(k.state("keeper.json"), j); err != nil {
+			k.log.Error("the journal of the run cannot be written", "err", err)
+		}
+	}
+	e.Agent = k.o.Agent.Name()
+	if e.Time == 0 {
+		e.Time = time.Now().UnixMilli()
+	}
+	if err := k.append(e); err != nil {
+		k.log.Error("an event is lost: it cannot be written to the spool", "type", e.Type, "err", err)
+	}
+}
+
+// append writes an event. While that does not work, on a full disk for one, nothing
+// goes on: the loop waits, until there is room or the run is ended.
+func (k *keeper) append(e telemetry.Event) error {
+	for {
+		_, err := k.spool.Append(e)
+		if err == nil {
+			return nil
+		}
+		k.log.Error("events cannot be kept; the loop waits", "err", err)
+		select {
+		case <-k.life.Done():
+			return err
+		case <-time.After(appendPause):
+		}
+	}
+}
+
+// appendPause is between two attempts to write an event.
+const appendPause = time.Second
+
+// closeIteration ends the iteration that is open, if there is one, as interrupted.
+func (k *keeper) closeIteration(why string) {
+	k.emitting.Lock()
+	defer k.emitting.Unlock()
+	if !k.journal.open() {
+		return
+	}
+	k.write(telemetry.Event{Type: telemetry.Error, Iteration: k.journal.Iteration, Summary: why, Content: why})
+	k.write(k.interruption(why))
+}
+
+// interruption ends the open iteration; emitting is held.
+func (k *keeper) interruption(why string) telemetry.Event {
+	return telemetry.Event{
+		Type: telemetry.IterationEnd, Iteration: k.journal.Iteration, Status: string(telemetry.Interrupted),
+		Summary: "Interrupted", Content: why, Errors: 1,
+	}
+}
+
+// say emits a state of the run that the loop does not say itself.
+func (k *keeper) say(s telemetry.State, reason string, until time.Time) {
+	e := telemetry.Event{Type: telemetry.StateChange, State: s, Reason: reason, Summary: fmt.Sprintf("%s: %s", s, reason)}
+	if reason == "" {
+		e.Summary = string(s)
+	}
+	if !until.IsZero() {
+		e.Until = until.UnixMilli()
+	}
+	k.emit(e)
+}
+
+// notice emits a sentence about the sandbox, each sentence once for each sandbox.
+func (k *keeper) notice(text string) {
+	k.log.Warn("notice", "text", text)
+	k.emit(telemetry.Event{Type: Notice, Summary: text, Content: text})
+}
+
+// take emits what the loop says, as far as it is the loop's to say.
+func (k *keeper) take(e telemetry.Event) {
+	if e.Type == "" || len(e.Type) > maxType {
+		k.log.Warn("the loop sent an event without a usable type")
+		return
+	}
+	if k.o.Leaks != nil {
+		if err := k.o.Leaks(e); err != nil {
+			e = telemetry.Event{
+				Type: telemetry.Error, Iteration: e.Iteration, Tool: e.Tool, ToolCallID: e.ToolCallID,
+				Summary: fmt.Sprintf("An event (%s) is not kept: %v", e.Type, err),
+			}
+		}
+	}
+	k.emit(e)
+}
+
+// maxType bounds the name of an event's type, in bytes.
+const maxType = 64

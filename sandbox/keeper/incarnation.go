@@ -1,0 +1,307 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/telemetry"
+)
+
+// The names of the doors inside.
+const (
+	modelDoor   = "model"
+	egressDoor  = "egress"
+	controlDoor = "control"
+)
+
+// URLVariable is the variable in which processes inside find the control plane.
+const URLVariable = "CONTROL_PLANE_URL"
+
+// The labels of a run's sandbox, beside those of every other.
+const (
+	RunLabel     = "gander.run"
+	SessionLabel = "gander.session"
+)
+
+const (
+	createTime  = 5 * time.Minute // for making a sandbox; a daemon may be busy
+	prepareTime = time.Minute     // for what an agent needs in it
+	leftTime    = 20 * time.Second
+	graceTime   = 2500 * time.Millisecond // for a loop that was told to stop
+)
+
+// incarnation is one sandbox with a loop in it, and the ways out of it.
+type incarnation struct {
+	k       *keeper
+	notices map[string]bool
+	mu      sync.Mutex // guards notices
+
+	model  Model
+	egress Egress
+	door   *door
+	sb     sandbox.Sandbox
+}
+
+// incarnate makes a sandbox, runs the loop in it until either has ended, or ctx has,
+// and returns why when nothing of them is left.
+func (k *keeper) incarnate(ctx context.Context) (err error) {
+	in := &incarnation{k: k, notices: map[string]bool{}}
+	defer func() { err = errors.Join(err, in.close()) }()
+	making, cancel := context.WithTimeout(ctx, createTime)
+	defer cancel()
+	start, env, err := in.make(making)
+	if err != nil {
+		return err
+	}
+	l, err := startLoop(making, in.sb, env, start, k.log)
+	if err != nil {
+		return err
+	}
+	k.up(in.sb.Info(), l)
+	defer k.down(l)
+	done := make(chan struct{})
+	silence := time.NewTimer(k.o.silence)
+	go func() { // ends with the loop's output, which ends with the sandbox
+		defer close(done)
+		defer silence.Stop()
+		l.read(func(o loop.Output) {
+			silence.Stop() // the time that events take to be kept is not the loop's
+			k.hear(o)
+			silence.Reset(k.o.silence)
+		})
+	}()
+	var silent error
+	select {
+	case <-done:
+	case <-in.sb.Done():
+	case <-silence.C:
+		silent = fmt.Errorf("the loop has said nothing for %v: it hangs, or was stopped from inside", k.o.silence)
+	case <-ctx.Done():
+	}
+	in.end(ctx, l, done)
+	<-done
+	l.work.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	why := cmp.Or(silent, l.outcome(context.WithoutCancel(ctx)))
+	if len(l.stderr) > 0 {
+		k.log.Warn("the loop's last words", "stderr", string(l.stderr))
+	}
+	return why
+}
+
+// end gives a loop that is still there a moment to end by itself, when it was told to,
+// and closes the sandbox then: its streams end with it.
+func (in *incarnation) end(ctx context.Context, l *process, done <-chan struct{}) {
+	if ctx.Err() != nil && in.k.wanted() == Stopped {
+		t := time.NewTimer(graceTime)
+		defer t.Stop()
+		select {
+		case <-done:
+			return
+		case <-in.sb.Done():
+		case <-t.C:
+			in.k.log.Warn("the loop did not stop in time; the sandbox is closed", "after", graceTime)
+		}
+	}
+	select {
+	case <-done:
+		return
+	default:
+		_ = in.sb.Close() // close says the error, if there is one
+	}
+}
+
+// make makes the sandbox and everything that the loop is to know.
+func (in *incarnation) make(ctx context.Context) (start loop.Start, env []string, err error) {
+	k := in.k
+	place, err := k.o.Place(in.notice)
+	if err != nil {
+		return start, nil, err
+	}
+	if err := in.openWays(); err != nil {
+		return start, nil, err
+	}
+	if err := registry.AwaitEnd(ctx, k.o.Home, k.dir.SandboxID(), leftTime); err != nil {
+		return start, nil, err
+	}
+	if in.sb, err = k.o.Driver.Create(ctx, in.spec(place)); err != nil {
+		return start, nil, fmt.Errorf("making the %s sandbox: %w", k.o.Driver.Name(), err)
+	}
+	found, err := k.o.Examine(ctx, in.sb)
+	if err != nil {
+		return start, nil, err
+	}
+	for _, text := range append(found, in.sb.Info().Warnings...) {
+		in.notice(text)
+	}
+	return in.prepare(ctx, place)
+}
+
+// openWays opens what leads out of the sandbox.
+func (in *incarnation) openWays() (err error) {
+	o := in.k.o
+	if in.model, err = o.OpenModel(in.notice, func(e loop.ModelEvent) {
+		in.k.tell(loop.Command{Type: loop.CommandModel, Model: &e})
+	}); err != nil {
+		return err
+	}
+	if o.OpenEgress != nil {
+		if in.egress, err = o.OpenEgress(in.notice); err != nil {
+			return err
+		}
+	}
+	in.door = newDoor(in.k.plane, in.k.prompts, in.k.log)
+	return nil
+}
+
+func (in *incarnation) spec(place Place) sandbox.Spec {
+	k := in.k
+	k.mu.Lock()
+	run := k.spec
+	k.mu.Unlock()
+	doors := []sandbox.Door{{Name: modelDoor, Dial: in.model.Dial}, {Name: controlDoor, Dial: in.door.listener.Dial}}
+	if in.egress != nil {
+		doors = append(doors, sandbox.Door{Name: egressDoor, Dial: in.egress.Dial})
+	}
+	if place.Rules != nil {
+		place.Rules.Denied = func(d sandbox.Denial) { in.denied(d) }
+	}
+	return sandbox.Spec{
+		ID: k.dir.SandboxID(), WorkingDir: run.Workspace, Home: k.dir.file(homeDir),
+		Mounts: append(k.o.Agent.Mounts(), place.Mounts...), Doors: doors, Rules: place.Rules, Limits: place.Limits,
+		Labels: map[string]string{"agent": run.Agent, "session": run.SessionID, RunLabel: run.RunID, SessionLabel: run.SessionID},
+	}
+}
+
+// prepare has the agent say how an iteration of it is started.
+func (in *incarnation) prepare(ctx context.Context, place Place) (loop.Start, []string, error) {
+	k, info := in.k, in.sb.Info()
+	ctx, cancel := context.WithTimeout(ctx, prepareTime)
+	defer cancel()
+	k.mu.Lock()
+	run, saved := k.spec, k.saved
+	saved.Messages = append(append([]string{}, saved.Messages...), k.unsaved...)
+	k.mu.Unlock()
+	cmd, err := k.o.Agent.OneShot(ctx, in.sb, sandbox.SessionParams{
+		WorkingDir: run.Workspace, ModelAddr: info.Doors[modelDoor], ModelToken: in.model.Token(), ProxyAddr: info.Doors[egressDoor],
+		Model: run.Model, Env: append([]string{URLVariable + "=http://" + info.Doors[controlDoor]}, place.Env...),
+	})
+	if err != nil {
+		return loop.Start{}, nil, err
+	}
+	k.emitting.Lock()
+	saved.Iteration = max(saved.Iteration, k.journal.Iteration)
+	k.emitting.Unlock()
+	return loop.Start{
+		RunID: run.RunID, Agent: run.Agent, Workspace: run.Workspace, Run: loop.AgentCommand{Args: cmd.Args, Env: cmd.Env},
+		Limits: run.Limits, Pace: run.Pace, Paused: run.Desired == Paused, Prompt: k.prompts.current(), Saved: saved,
+	}, info.Environment([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + info.Home}), nil
+}
+
+// close takes down whatever was opened. The sandbox goes first: what is in it cannot
+// hold up the rest then.
+func (in *incarnation) close() error {
+	var err error
+	if in.sb != nil {
+		err = in.sb.Close()
+	}
+	if in.model != nil {
+		_ = in.model.Close()
+	}
+	if in.egress != nil {
+		_ = in.egress.Close()
+	}
+	if in.door != nil {
+		in.door.close()
+	}
+	return err
+}
+
+// maxNotices bounds what is said about one sandbox.
+const maxNotices = 50
+
+// notice tells the person something about this sandbox, once.
+func (in *incarnation) notice(text string) {
+	in.mu.Lock()
+	seen := in.notices[text] || len(in.notices) >= maxNotices
+	in.notices[text] = true
+	in.mu.Unlock()
+	if !seen {
+		in.k.notice(text)
+	}
+}
+
+// denied tells the person why a program inside was refused a file.
+func (in *incarnation) denied(d sandbox.Denial) {
+	text := fmt.Sprintf("%q is closed by .gooseignore: a program inside was refused access (%s).", d.Path, d.Operation)
+	switch {
+	case d.Allow != "":
+		text = fmt.Sprintf("%q is protected (%s: %s): a program inside was refused (%s). To allow it, add %q to policy.writes.allow in gander's config.json.", d.Path, d.Rule, d.Why, d.Operation, d.Allow)
+	case d.Rule != "":
+		text = fmt.Sprintf("%q cannot be changed from inside the sandbox: a program was refused (%s).", d.Path, d.Operation)
+	}
+	go in.notice(text) // it must not block; the event is written in no time, or the keeper ends
+}
+
+// up notes that the loop runs.
+func (k *keeper) up(info sandbox.Info, l *process) {
+	k.emitting.Lock()
+	k.journal.Made++
+	if err := writeJSON(k.state("keeper.json"), k.journal); err != nil {
+		k.log.Error("the journal of the run cannot be written", "err", err)
+	}
+	k.emitting.Unlock()
+	k.mu.Lock()
+	k.phase, k.trouble, k.box, k.loop = Up, "", info, l
+	k.mu.Unlock()
+	k.once.Do(func() { close(k.ready) })
+}
+
+// down notes that it does not any more.
+func (k *keeper) down(*process) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.loop, k.box, k.vitals = nil, sandbox.Info{}, nil
+}
+
+// hear takes a line of the loop.
+func (k *keeper) hear(o loop.Output) {
+	if o.Saved != nil {
+		k.mu.Lock()
+		k.saved, k.unsaved = *o.Saved, nil
+		k.mu.Unlock()
+		if err := writeJSON(k.state("loop.json"), o.Saved); err != nil {
+			k.log.Error("what the loop wants remembered cannot be kept", "err", err)
+		}
+	}
+	if o.Vitals != nil {
+		k.mu.Lock()
+		k.vitals = o.Vitals
+		k.mu.Unlock()
+	}
+	if o.Event != nil {
+		k.take(*o.Event)
+	}
+}
+
+// waiting says that the sandbox is made again, and when.
+func (k *keeper) waiting(err error, pause time.Duration) {
+	reason := "the sandbox is made again"
+	if err != nil {
+		reason += ": " + err.Error()
+	}
+	k.mu.Lock()
+	k.phase, k.trouble = Waiting, reason
+	k.mu.Unlock()
+	k.closeIteration("The iteration was interrupted: " + reason + ".")
+	k.say(telemetry.Waiting, reason, time.Now().Add(pause))
+}

@@ -1,0 +1,618 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/telemetry"
+)
+
+// rig is a run with its keeper.
+type rig struct {
+	t      *testing.T
+	plane  *fakePlane
+	driver *fakeDriver
+	dir    Dir
+	client *Client
+	o      Options
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+func newRig(t *testing.T, script func(*fakeLoop)) *rig {
+	t.Helper()
+	home, err := os.MkdirTemp("", "keeper") // short, for the socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	dir, err := RunDir(home, "run1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Write(Spec{RunID: "run1", SessionID: "s1", Agent: "fake", Workspace: "/w", Model: "m", Desired: Running}, testToken); err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, plane: newFakePlane(t, home), driver: &fakeDriver{script: script}, dir: dir, client: NewClient(dir)}
+	r.o = Options{
+		Home: home, Dir: dir, Agent: fakeAgent{}, Driver: r.driver,
+		Place:     func(func(string)) (Place, error) { return Place{}, nil },
+		Examine:   func(context.Context, sandbox.Sandbox) ([]string, error) { return nil, nil },
+		OpenModel: func(func(string), func(loop.ModelEvent)) (Model, error) { return fakeModel{}, nil },
+	}
+	return r
+}
+
+// start starts a keeper and waits until it has a sandbox.
+func (r *rig) start() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	r.stop, r.ended = cancel, make(chan error, 1)
+	go func() { r.ended <- Run(ctx, r.o) }()
+	waiting, done := context.WithTimeout(r.t.Context(), patience)
+	defer done()
+	if err := r.client.Await(waiting); err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.client.Ready(waiting); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(cancel)
+}
+
+// gone waits for the keeper's end.
+func (r *rig) gone() error {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		return err
+	case <-time.After(patience):
+		r.t.Fatal("the keeper does not end")
+		return nil
+	}
+}
+
+// contiguous fails unless the events are 1, 2, 3, ... and of this run.
+func (r *rig) contiguous() []telemetry.Event {
+	r.t.Helper()
+	all := r.plane.has()
+	for i, e := range all {
+		if e.Seq != int64(i)+1 || e.RunID != "run1" || e.Agent != "fake" {
+			r.t.Fatalf("event %d is %+v", i+1, e)
+		}
+	}
+	return all
+}
+
+// outcomes are the ends of iterations: number and outcome.
+func outcomes(all []telemetry.Event) []string {
+	var out []string
+	for _, e := range all {
+		if e.Type == telemetry.IterationEnd {
+			out = append(out, fmt.Sprint(e.Iteration, " ", e.Status))
+		}
+	}
+	return out
+}
+
+func states(all []telemetry.Event) []string {
+	var out []string
+	for _, e := range all {
+		if e.Type == telemetry.StateChange {
+			out = append(out, string(e.State))
+		}
+	}
+	return out
+}
+
+// obey plays a loop that waits for what it is told.
+func obey(l *fakeLoop) {
+	start, ok := l.until(loop.CommandStart)
+	if !ok {
+		return
+	}
+	n := start.Start.Saved.Iteration + 1
+	l.say(telemetry.Event{Type: telemetry.StateChange, State: telemetry.Running, Summary: "running"}, begin(n), telemetry.Event{Type: telemetry.Text, Iteration: n, Summary: "hello", Content: "hello"})
+	if _, ok := l.until(loop.CommandStop); !ok {
+		return
+	}
+	l.say(telemetry.Event{Type: telemetry.IterationEnd, Iteration: n, Status: string(telemetry.Cancelled)}, telemetry.Event{Type: telemetry.StateChange, State: telemetry.Stopped, Summary: "stopped"})
+}
+
+func TestRunAndStop(t *testing.T) {
+	r := newRig(t, obey)
+	r.start()
+	await(t, "the text", func() bool { return r.plane.count(func(e telemetry.Event) bool { return e.Content == "hello" }) == 1 })
+	if err := r.client.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.driver.last().done:
+	default:
+		t.Error("stop returns while the sandbox runs")
+	}
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	all := r.contiguous()
+	if got := states(all); !slices.Equal(got, []string{"running", "stopped"}) {
+		t.Errorf("states %q", got)
+	}
+	if got := outcomes(all); !slices.Equal(got, []string{"1 cancelled"}) {
+		t.Errorf("outcomes %q", got)
+	}
+	if s, err := r.dir.Spec(); err != nil || s.Desired != Stopped || r.dir.Kept() || r.dir.Unsent() {
+		t.Errorf("after the end: %+v %v, kept %v, unsent %v", s, err, r.dir.Kept(), r.dir.Unsent())
+	}
+	if _, err := os.Stat(r.dir.file(homeDir)); !os.IsNotExist(err) {
+		t.Errorf("the home is left over: %v", err)
+	}
+	spec := r.driver.last().spec
+	if spec.Labels[RunLabel] != "run1" || spec.Labels[SessionLabel] != "s1" || spec.WorkingDir != "/w" {
+		t.Errorf("the sandbox is %+v", spec)
+	}
+}
+
+// What dies in an iteration is made again, and the iteration ends once.
+func TestDeaths(t *testing.T) {
+	for name, kill := range map[string]func(b *fakeBox){
+		"loop":    func(b *fakeBox) { b.loop.die(137) },
+		"sandbox": func(b *fakeBox) { _ = b.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, obey)
+			r.start()
+			for i := range 2 {
+				begun := func() bool { return r.plane.count(func(e telemetry.Event) bool { return e.Content == "hello" }) == i+1 }
+				await(t, "an iteration", begun)
+				kill(r.driver.last())
+				await(t, "another sandbox", func() bool { return r.driver.count() == i+2 })
+			}
+			await(t, "the third iteration", func() bool { return r.plane.count(func(e telemetry.Event) bool { return e.Content == "hello" }) == 3 })
+			if err := r.client.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.gone(); err != nil {
+				t.Fatal(err)
+			}
+			if got := outcomes(r.contiguous()); !slices.Equal(got, []string{"1 interrupted", "2 interrupted", "3 cancelled"}) {
+				t.Errorf("outcomes %q", got)
+			}
+		})
+	}
+}
+
+// Another keeper goes on where one has ended, in the numbers and in what the loop
+// wanted remembered, and ends the iteration that was open, once.
+func TestNextKeeper(t *testing.T) {
+	starts := make(chan loop.Start, 10)
+	r := newRig(t, func(l *fakeLoop) {
+		c, ok := l.until(loop.CommandStart)
+		if !ok {
+			return
+		}
+		starts <- *c.Start
+		n := c.Start.Saved.Iteration + 1
+		l.line(loop.Output{Saved: &loop.Saved{Iteration: n, PreviousPrompt: fmt.Sprint("asked ", n)}})
+		l.say(begin(n), telemetry.Event{Type: telemetry.Text, Iteration: n, Content: fmt.Sprint("in ", n)})
+		_, _ = l.until("never")
+	})
+	for i := int64(1); i <= 3; i++ {
+		r.start()
+		await(t, "the iteration", func() bool {
+			return r.plane.count(func(e telemetry.Event) bool { return e.Content == fmt.Sprint("in ", i) }) == 1
+		})
+		if got := <-starts; got.Saved.Iteration != i-1 || i > 1 && got.Saved.PreviousPrompt != fmt.Sprint("asked ", i-1) || got.Agent != "fake" {
+			t.Errorf("start %d: %+v", i, got)
+		}
+		r.stop()
+		if err := r.gone(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.start()
+	await(t, "the ends", func() bool { return len(outcomes(r.plane.has())) == 3 })
+	if got := outcomes(r.contiguous()); !slices.Equal(got, []string{"1 interrupted", "2 interrupted", "3 interrupted"}) {
+		t.Errorf("outcomes %q", got)
+	}
+	if slices.Contains(states(r.plane.has()), "stopped") {
+		t.Error("a run that is to go on is said to be stopped")
+	}
+}
+
+// A journal that is ahead of the spool, because the machine has died between the two,
+// says nothing that did not happen.
+func TestJournalSettles(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		j    journal
+		last int64
+		open bool
+		n    int64
+	}{
+		{"nothing", journal{}, 0, false, 0},
+		{"open", journal{Iteration: 3, Began: 7}, 9, true, 3},
+		{"ended", journal{Iteration: 3, Began: 7, Ended: 9}, 9, false, 3},
+		{"the end did not happen", journal{Iteration: 3, Began: 7, Ended: 10}, 9, true, 3},
+		{"the beginning did not happen", journal{Iteration: 3, Began: 10}, 9, false, 2},
+		{"the first beginning did not happen", journal{Iteration: 1, Began: 1}, 0, false, 0},
+	} {
+		if tt.j.settle(tt.last); tt.j.open() != tt.open || tt.j.Iteration != tt.n {
+			t.Errorf("%s: %+v, want open %v, iteration %d", tt.name, tt.j, tt.open, tt.n)
+		}
+	}
+}
+
+// A run whose first sandbox cannot be made has failed, and says why; a later one is
+// tried again.
+func TestCannotBeMade(t *testing.T) {
+	r := newRig(t, obey)
+	r.driver.fails = func(int) error { return errors.New("no room on this machine") }
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r.start()
+	if err := r.gone(); err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Fatalf("the keeper ends with %v", err)
+	}
+	if s, _ := r.dir.Spec(); s.Desired != Stopped {
+		t.Errorf("a run that failed is wanted to be %s", s.Desired)
+	}
+	if err := r.dir.SetDesired(Running); err != nil {
+		t.Fatal(err)
+	}
+	r.driver.fails = func(made int) error {
+		if made == 3 {
+			return errors.New("the daemon is away")
+		}
+		return nil
+	}
+	r.start()
+	await(t, "the iteration", func() bool { return len(r.plane.has()) > 2 })
+	_ = r.driver.last().Close()
+	await(t, "a fourth attempt", func() bool { return r.driver.count() == 4 })
+	await(t, "the reason", func() bool {
+		return r.plane.count(func(e telemetry.Event) bool {
+			return e.State == telemetry.Waiting && strings.Contains(e.Reason, "the daemon is away") && e.Until > 0
+		}) == 1
+	})
+	if err := r.client.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The loop that has ended by itself is not started again.
+func TestDone(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) {
+		if _, ok := l.until(loop.CommandStart); ok {
+			l.say(begin(1), end(1), telemetry.Event{Type: telemetry.StateChange, State: telemetry.Done, Reason: "1 iteration", Summary: "done"})
+		}
+	})
+	r.start()
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	if got := states(r.contiguous()); !slices.Equal(got, []string{"done"}) || r.driver.count() != 1 {
+		t.Errorf("states %q, %d sandboxes", got, r.driver.count())
+	}
+	if s, _ := r.dir.Spec(); s.Desired != Stopped {
+		t.Errorf("a run that is done is wanted to be %s", s.Desired)
+	}
+}
+
+// Nothing waits for a control plane that is away, and nothing is lost.
+func TestPlaneAway(t *testing.T) {
+	const many = 700 // more than one batch
+	r := newRig(t, func(l *fakeLoop) {
+		if _, ok := l.until(loop.CommandStart); !ok {
+			return
+		}
+		for i := range many {
+			l.say(telemetry.Event{Type: telemetry.Text, Content: fmt.Sprint(i)})
+		}
+		_, _ = l.until(loop.CommandStop)
+	})
+	r.plane.goAway(true)
+	r.start()
+	await(t, "the loop to have said everything", func() bool {
+		s, err := r.client.Status(t.Context())
+		return err == nil && s.Seq == many
+	})
+	if n := len(r.plane.has()); n != 0 {
+		t.Fatalf("%d events reached a control plane that is away", n)
+	}
+	r.plane.goAway(false)
+	await(t, "everything to arrive", func() bool { return len(r.plane.has()) == many })
+	r.contiguous()
+}
+
+// What the sandbox uses is known between events, too.
+func TestVitals(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) {
+		l.line(loop.Output{Vitals: &telemetry.Vitals{CPU: 1}})
+		l.line(loop.Output{Vitals: &telemetry.Vitals{CPU: 50, Memory: 12.5}})
+		_, _ = l.until(loop.CommandStop)
+	})
+	r.start()
+	await(t, "the vitals", func() bool {
+		s, err := r.client.Status(t.Context())
+		return err == nil && s.Vitals != nil && *s.Vitals == telemetry.Vitals{CPU: 50, Memory: 12.5}
+	})
+	if n := len(r.plane.has()); n != 0 {
+		t.Errorf("vitals are %d events", n)
+	}
+}
+
+// A loop that was stopped from inside keeps no limits any more: its sandbox is closed,
+// and made again.
+func TestSilentLoop(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) { l.say(begin(1)); _, _ = l.until("never") })
+	r.o.silence = time.Second
+	r.start()
+	await(t, "another sandbox", func() bool { return r.driver.count() > 1 })
+	await(t, "the word of it", func() bool {
+		return r.plane.count(func(e telemetry.Event) bool {
+			return e.State == telemetry.Waiting && strings.Contains(e.Reason, "the loop has said nothing for 1s")
+		}) > 0
+	})
+	if got := outcomes(r.plane.has()); len(got) == 0 || got[0] != "1 interrupted" {
+		t.Errorf("iterations ended as %q", got)
+	}
+	r.contiguous()
+}
+
+// A keeper of a run that was to end while nobody kept it only says so.
+func TestStoppedWhileNobodyKept(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) { l.say(begin(1)); _, _ = l.until("never") })
+	r.start()
+	await(t, "the iteration", func() bool { return len(r.plane.has()) == 1 })
+	r.stop()
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.dir.SetDesired(Stopped); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	all := r.contiguous()
+	if got := outcomes(all); !slices.Equal(got, []string{"1 interrupted"}) || !slices.Equal(states(all), []string{"stopped"}) || r.driver.count() != 1 {
+		t.Errorf("outcomes %q, states %q, %d sandboxes", got, states(all), r.driver.count())
+	}
+}
+
+// One keeper for each run.
+func TestOneKeeper(t *testing.T) {
+	r := newRig(t, obey)
+	r.start()
+	if err := Run(t.Context(), r.o); !errors.Is(err, ErrKept) {
+		t.Errorf("a second keeper: %v", err)
+	}
+	if !r.dir.Kept() {
+		t.Error("the run has no keeper")
+	}
+}
+
+// Orders reach the loop, and the next one where it has to know them.
+func TestSteering(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	var starts []loop.Start
+	seen := func(what string) func() bool {
+		return func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Contains(got, what)
+		}
+	}
+	r := newRig(t, func(l *fakeLoop) {
+		for {
+			c, ok := l.next()
+			if !ok {
+				return
+			}
+			mu.Lock()
+			if c.Start != nil {
+				starts = append(starts, *c.Start)
+			}
+			what := c.Type + " " + c.Message
+			if c.Prompt != nil {
+				what += c.Prompt.Content
+			}
+			got = append(got, strings.TrimSpace(what))
+			mu.Unlock()
+		}
+	})
+	r.plane.set("first")
+	r.start()
+	ctx := t.Context()
+	r.plane.set("second")
+	for _, do := range []func(context.Context) error{r.client.Pause, r.client.Resume, r.client.Step, r.client.Cancel, r.client.PromptChanged} {
+		if err := do(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.client.Message(ctx, "look at the tests"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"pause", "resume", "step", "cancel", "message look at the tests", "prompt second"} {
+		await(t, want, seen(want))
+	}
+	if s, _ := r.dir.Spec(); s.Desired != Paused { // a step leaves it paused
+		t.Errorf("wanted is %s", s.Desired)
+	}
+	r.driver.last().loop.die(1)
+	await(t, "another loop", func() bool { mu.Lock(); defer mu.Unlock(); return len(starts) == 2 })
+	mu.Lock()
+	defer mu.Unlock()
+	if s := starts[1]; !s.Paused || s.Prompt.Content != "second" || !s.Prompt.Known || !slices.Equal(s.Saved.Messages, []string{"look at the tests"}) {
+		t.Errorf("the second loop is started with %+v", s)
+	}
+}
+
+// What a sandbox says is not believed: numbers and names are the keeper's, what cannot
+// be read is left out.
+func TestHostileLoop(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) {
+		if _, ok := l.until(loop.CommandStart); !ok {
+			return
+		}
+		_, _ = io.WriteString(l.stdout, "no json\n{}\nnull\n[]\n{\"event\":{}}\n{\"event\":{\"type\":\""+strings.Repeat("x", 100)+"\"}}\n")
+		_, _ = io.WriteString(l.stdout, strings.Repeat("y", maxLine+10)+"\n")
+		l.say(telemetry.Event{RunID: "another", Seq: 99, Agent: "another", Type: telemetry.ToolResult, Content: strings.Repeat("z", 50_000)})
+		_, _ = io.WriteString(l.stdout, `{"event":{"type":"text","content":"half`)
+	})
+	r.start()
+	await(t, "the event", func() bool {
+		return r.plane.count(func(e telemetry.Event) bool { return e.Type == telemetry.ToolResult }) >= 1
+	})
+	e := r.contiguous()[0]
+	if len(e.Content) > telemetry.ContentLimit(telemetry.ToolResult) || !e.Truncated || e.Bytes != 50_000 {
+		t.Errorf("the event has %d bytes, truncated %v of %d", len(e.Content), e.Truncated, e.Bytes)
+	}
+	if n := r.plane.count(func(e telemetry.Event) bool { return e.Type == telemetry.Text }); n != 0 {
+		t.Errorf("half a line became %d events", n)
+	}
+}
+
+// What the canaries object to does not leave.
+func TestLeaks(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) {
+		if _, ok := l.until(loop.CommandStart); ok {
+			l.say(telemetry.Event{Type: telemetry.Text, Content: "a secret"}, telemetry.Event{Type: telemetry.Text, Content: "harmless"})
+			_, _ = l.until("never")
+		}
+	})
+	r.o.Leaks = func(e telemetry.Event) error {
+		if strings.Contains(e.Content, "secret") {
+			return errors.New("it is closed")
+		}
+		return nil
+	}
+	r.start()
+	await(t, "both events", func() bool { return len(r.plane.has()) == 2 })
+	if all := r.contiguous(); all[0].Type != telemetry.Error || strings.Contains(all[0].Content+all[0].Summary, "secret") || all[1].Content != "harmless" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// Inside, the control plane is what a sandbox may see of it; the token is added outside.
+func TestDoor(t *testing.T) {
+	r := newRig(t, obey)
+	r.plane.set("do it")
+	r.start()
+	inside := r.driver.last().door(t, controlDoor)
+	ask := func(method, path string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://control"+path, strings.NewReader(`{"message":"hello"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer forged")
+		req.Header.Set("Cookie", "forged")
+		resp, err := inside.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	for _, path := range []string{"GET /health", "GET /api/prompt", "GET /api/prompt?run=another", "GET /api/mailbox", "PUT /api/mailbox/agent"} {
+		method, target, _ := strings.Cut(path, " ")
+		if status, text := ask(method, target); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	for _, path := range []string{
+		"POST /api/telemetry/stream", "POST /api/telemetry/summary", "GET /api/telemetry/events", "POST /api/sandbox/start", "PUT /api/prompt",
+		"PUT /api/mailbox/human", "GET /metrics", "GET /", "GET //api/prompt/../sandbox/status", "GET /api/sandbox/files", "DELETE /api/mailbox/agent", "GET /ws/live",
+	} {
+		method, target, _ := strings.Cut(path, " ")
+		if status, text := ask(method, target); status != http.StatusForbidden && status != http.StatusTemporaryRedirect && status != http.StatusMovedPermanently {
+			t.Errorf("%s is answered with %d %s", path, status, text)
+		}
+	}
+	r.plane.mu.Lock()
+	for _, a := range r.plane.asked {
+		if !strings.Contains(a, "run=run1") || strings.Contains(a, "another") || !strings.HasSuffix(a, " Bearer "+testToken+" ") {
+			t.Errorf("the control plane was asked %q", a)
+		}
+	}
+	r.plane.mu.Unlock()
+	r.plane.goAway(true)
+	if status, text := ask("GET", "/api/prompt"); status != http.StatusOK || !strings.Contains(text, "do it") {
+		t.Errorf("the prompt while the control plane is away: %d %s", status, text)
+	}
+	if status, text := ask("GET", "/api/mailbox"); status != http.StatusServiceUnavailable || !strings.Contains(text, `"error"`) {
+		t.Errorf("the mailbox while the control plane is away: %d %s", status, text)
+	}
+}
+
+// The agent's environment has the control plane's address inside, and no token of it.
+func TestAgentEnvironment(t *testing.T) {
+	starts := make(chan loop.Start, 1)
+	r := newRig(t, func(l *fakeLoop) {
+		if c, ok := l.until(loop.CommandStart); ok {
+			starts <- *c.Start
+		}
+		_, _ = l.until("never")
+	})
+	r.start()
+	got := <-starts
+	if want := []string{"KEY=stand-in", "CONTROL_PLANE_URL=http://127.0.0.1:40001"}; !slices.Equal(got.Run.Env, want) {
+		t.Errorf("the agent's environment is %q", got.Run.Env)
+	}
+	l := r.driver.last().loop
+	if strings.Contains(fmt.Sprint(l.command, got), testToken) || !l.command.Infrastructure {
+		t.Errorf("the loop is started as %+v", l.command)
+	}
+}
+
+// The socket is the user's alone, also where the home's path is too long for one.
+func TestLongHome(t *testing.T) {
+	r := newRig(t, obey)
+	long := r.o.Home + "/" + strings.Repeat("long", 30)
+	dir, err := RunDir(long, "run1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Write(Spec{RunID: "run1", Agent: "fake", Workspace: "/w", Desired: Running}, testToken); err != nil {
+		t.Fatal(err)
+	}
+	if err := Announce(long, Serving{URL: r.plane.server.URL}); err != nil {
+		t.Fatal(err)
+	}
+	r.o.Home, r.o.Dir, r.dir, r.client = long, dir, dir, NewClient(dir)
+	r.start()
+	path, err := dir.socket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v %v", info, err)
+	}
+	if err := r.client.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket is left over: %v", err)
+	}
+}
