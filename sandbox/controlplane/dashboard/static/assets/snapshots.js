@@ -1,0 +1,57 @@
+// Snapshots of workspaces: take one, put one back, download, delete.
+import { button, confirmDialog, h, problem, replace, toast } from "./dom.js";
+import { bytes, day, oneLine } from "./text.js";
+
+export class Snapshots {
+  constructor(el, { api }) {
+    Object.assign(this, { el, api });
+    this.label = h("input", { type: "text", maxlength: "100", placeholder: "Name (may be empty)", "aria-label": "Name of the snapshot" });
+    this.take = button("Take a snapshot", () => this.capture(), { class: "primary" });
+    this.list = h("ul", { class: "snapshots" });
+    replace(el, h("h2", { text: "Snapshots" }), h("p", { class: "muted", text: "The whole workspace as it is now. Putting one back needs a run that is paused or stopped." }),
+      h("div", { class: "row" }, this.label, this.take), this.list);
+  }
+
+  async open(run) {
+    this.run = run;
+    const { snapshots = [] } = await this.api.get("/api/snapshots", { limit: 100 });
+    replace(this.list, snapshots.map((s) => this.entry(s)));
+    if (!snapshots.length) replace(this.list, h("li", { class: "muted", text: "No snapshot yet." }));
+  }
+
+  async capture() {
+    this.take.disabled = true;
+    try {
+      await this.api.post("/api/snapshots/capture", { label: this.label.value.trim() || undefined, runId: this.run.runId });
+      this.label.value = "";
+      await this.open(this.run);
+    } catch (error) {
+      problem("No snapshot was taken")(error);
+    } finally {
+      this.take.disabled = false;
+    }
+  }
+
+  entry(s) {
+    const name = oneLine(s.label, 100) || `Snapshot ${s.id}`;
+    return h("li", {}, h("div", {}, h("b", { dir: "auto", text: name }), h("p", { class: "muted", text: [oneLine(s.agentType, 30), bytes(s.sizeBytes), day(s.createdAt)].filter(Boolean).join(" · ") })),
+      h("div", { class: "row" },
+        button("Restore", () => this.restore(s, name), { "aria-label": `Restore ${name}` }),
+        button("Download", () => this.api.download(`/api/snapshots/${s.id}/download`, null, s.filename || `snapshot-${s.id}.tar.gz`).catch(problem("The download failed")), { "aria-label": `Download ${name}` }),
+        button("Delete", () => this.remove(s, name), { "aria-label": `Delete ${name}`, class: "danger" })));
+  }
+
+  async restore(s, name) {
+    const yes = await confirmDialog("Put this snapshot back?", `The workspace is replaced by “${name}”. What is in it now is kept as a snapshot of its own.`, "Replace the workspace");
+    if (!yes) return;
+    await this.api.post(`/api/snapshots/${s.id}/restore`, { runId: this.run.runId }).then(() => {
+      toast("The workspace is as it was then.");
+      return this.open(this.run);
+    }, problem("Nothing was restored"));
+  }
+
+  async remove(s, name) {
+    if (!(await confirmDialog("Delete this snapshot?", `“${name}” is deleted for good.`, "Delete"))) return;
+    await this.api.delete(`/api/snapshots/${s.id}`).then(() => this.open(this.run), problem("The snapshot was not deleted"));
+  }
+}

@@ -1,0 +1,344 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gander.dev/gander/sandbox/telemetry"
+)
+
+// A snapshot is a workspace as it was.
+type snapshot struct {
+	ID        int64   `json:"id"`
+	Label     string  `json:"label"`
+	Agent     string  `json:"agentType"`
+	Filename  string  `json:"filename"`
+	Size      int64   `json:"sizeBytes"`
+	CreatedAt string  `json:"createdAt"`
+	RunID     *string `json:"runId"`
+
+	sum string // SHA-256 of the file, in hexadecimal
+}
+
+const (
+	maxLabel        = 200
+	snapshotTimeout = time.Hour
+)
+
+func readSnapshots(ctx context.Context, q querier, where string, args ...any) ([]snapshot, error) {
+	rows, err := q.QueryContext(ctx, `SELECT s.id, s.label, s.agent, s.filename, s.size, s.created, s.sum, r.id
+		FROM snapshots s LEFT JOIN runs r ON r.key = s.run `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading snapshots: %w", err)
+	}
+	defer rows.Close()
+	out := []snapshot{}
+	for rows.Next() {
+		var s snapshot
+		var created int64
+		if err := rows.Scan(&s.ID, &s.Label, &s.Agent, &s.Filename, &s.Size, &created, &s.sum, &s.RunID); err != nil {
+			return nil, fmt.Errorf("reading a snapshot: %w", err)
+		}
+		s.CreatedAt = iso(created)
+		out = append(out, s)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading snapshots: %w", err)
+	}
+	return out, nil
+}
+
+func (p *Plane) snapshotDir() string { return filepath.Join(p.o.Dir, "snapshots") }
+
+// snapshot is the one that a request names.
+func (p *Plane) snapshot(r *http.Request) (snapshot, error) {
+	found, err := readSnapshots(r.Context(), p.db.read, "WHERE s.id = ?", r.PathValue("id"))
+	if err != nil {
+		return snapshot{}, err
+	}
+	if len(found) == 0 {
+		return snapshot{}, fail(http.StatusNotFound, "there is no snapshot %q", r.PathValue("id"))
+	}
+	return found[0], nil
+}
+
+func (p *Plane) snapshots(w http.ResponseWriter, r *http.Request) error {
+	limit, err := number(r, "limit", 50, 1, maxPage)
+	if err != nil {
+		return err
+	}
+	found, err := readSnapshots(r.Context(), p.db.read, "ORDER BY s.id DESC LIMIT ?", limit)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, map[string]any{"snapshots": found})
+	return nil
+}
+
+func (p *Plane) capture(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Label string `json:"label"`
+		RunID string `json:"runId"`
+	}
+	if err := readBody(w, r, &body, true); err != nil {
+		return err
+	}
+	if utf8.RuneCountInString(body.Label) > maxLabel {
+		return fail(http.StatusUnprocessableEntity, "a label has at most %d characters", maxLabel)
+	}
+	if id := r.URL.Query().Get("run"); id != "" {
+		body.RunID = id
+	}
+	run, err := p.choose(r, body.RunID)
+	if err != nil {
+		return err
+	}
+	if !p.storing.TryLock() {
+		return fail(http.StatusConflict, "another snapshot is being made or restored: try again when it is done")
+	}
+	defer p.storing.Unlock()
+	ctx, cancel := p.longWork(r)
+	defer cancel()
+	s, err := p.captureRun(ctx, run, strings.TrimSpace(body.Label))
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, s)
+	return nil
+}
+
+// longWork is for what takes longer than a server may allow a request otherwise; it ends
+// with the request and with the control plane.
+func (p *Plane) longWork(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(r.Context(), snapshotTimeout)
+	stop := context.AfterFunc(p.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// captureRun makes a snapshot of a run's workspace. Its file is whole or not there.
+func (p *Plane) captureRun(ctx context.Context, run *Run, label string) (s snapshot, err error) {
+	root, err := openWorkspace(run)
+	if err != nil {
+		return s, err
+	}
+	defer root.Close()
+	now := p.now()
+	if label == "" {
+		label = run.Agent + " " + oldTime(now)
+	}
+	s = snapshot{Label: label, Agent: run.Agent, CreatedAt: iso(now), RunID: &run.RunID}
+	if err := os.MkdirAll(p.snapshotDir(), 0o700); err != nil {
+		return s, fmt.Errorf("making the directory of snapshots: %w", err)
+	}
+	f, err := os.CreateTemp(p.snapshotDir(), ".new-*")
+	if err != nil {
+		return s, fmt.Errorf("making a snapshot: %w", err)
+	}
+	defer os.Remove(f.Name()) // after the rename there is nothing to remove
+	hash := sha256.New()
+	err = pack(ctx, root, io.MultiWriter(f, hash), p.o.SnapshotBytes)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		s.Size, err = f.Seek(0, io.SeekCurrent)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return s, err
+	}
+	s.sum = hex.EncodeToString(hash.Sum(nil))
+	s.Filename = fmt.Sprintf("%s-%s-%s.tar.gz", run.Agent, time.UnixMilli(now).UTC().Format("20060102-150405"), strings.ToLower(rand.Text()[:8]))
+	if err := os.Rename(f.Name(), filepath.Join(p.snapshotDir(), s.Filename)); err != nil {
+		return s, fmt.Errorf("keeping a snapshot: %w", err)
+	}
+	return s, p.db.write(ctx, func(t *tx) error {
+		res, err := t.exec("INSERT INTO snapshots (run, label, agent, filename, size, sum, created) VALUES (?,?,?,?,?,?,?)",
+			run.key, s.Label, s.Agent, s.Filename, s.Size, s.sum, now)
+		if err == nil {
+			s.ID, err = res.LastInsertId()
+		}
+		return err
+	})
+}
+
+// restore puts a snapshot in the place of all that is in a workspace: of the run it is
+// of, or the one that runId names. What was there is a snapshot afterwards.
+func (p *Plane) restore(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		RunID string `json:"runId"`
+	}
+	if err := readBody(w, r, &body, true); err != nil {
+		return err
+	}
+	s, err := p.snapshot(r)
+	if err != nil {
+		return err
+	}
+	if id := r.URL.Query().Get("run"); id != "" {
+		body.RunID = id
+	}
+	if body.RunID == "" && s.RunID != nil {
+		body.RunID = *s.RunID
+	}
+	if body.RunID == "" {
+		return fail(http.StatusConflict, "the run of this snapshot is gone: name the run whose workspace it is to be, by runId")
+	}
+	run, err := p.find(r.Context(), target{RunID: body.RunID})
+	if err != nil {
+		return err
+	}
+	if !p.storing.TryLock() {
+		return fail(http.StatusConflict, "another snapshot is being made or restored: try again when it is done")
+	}
+	defer p.storing.Unlock()
+	defer p.steering.lock(run.RunID)() // nobody resumes it meanwhile
+	ctx, cancel := p.longWork(r)
+	defer cancel()
+	before, err := p.restoreRun(ctx, run.RunID, s)
+	if err != nil {
+		return err
+	}
+	p.log.Info("a workspace was restored", "run", run.RunID, "snapshot", s.ID, "before", before.ID)
+	answer(w, http.StatusOK, map[string]any{
+		"containerId": run.ContainerID, "agentType": run.Agent, "snapshotId": s.ID, "runId": run.RunID, "before": before,
+	})
+	return nil
+}
+
+func (p *Plane) restoreRun(ctx context.Context, id string, s snapshot) (before snapshot, err error) {
+	run, err := p.idle(ctx, id)
+	if err != nil {
+		return before, err
+	}
+	f, err := p.openSnapshot(s)
+	if err != nil {
+		return before, err
+	}
+	defer f.Close()
+	if err := verify(f, s); err != nil {
+		return before, err
+	}
+	if before, err = p.captureRun(ctx, run, "before restoring "+s.Label); err != nil {
+		return before, fmt.Errorf("keeping what is in the workspace: %w", err)
+	}
+	root, err := openWorkspace(run)
+	if err != nil {
+		return before, err
+	}
+	defer root.Close()
+	uid, gid := workspaceOwner(root)
+	// From here on it is finished, also when the browser goes away.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotTimeout)
+	defer cancel()
+	if err = empty(root); err == nil {
+		err = unpack(ctx, root, f, uid, gid)
+	}
+	if err != nil {
+		return before, fmt.Errorf("restoring snapshot %d (what was there is snapshot %d): %w", s.ID, before.ID, err)
+	}
+	return before, nil
+}
+
+// idle is a run whose agent does not work in its workspace now, nor one of another run.
+func (p *Plane) idle(ctx context.Context, id string) (*Run, error) {
+	run, err := p.find(ctx, target{RunID: id})
+	if err != nil {
+		return nil, err
+	}
+	live, err := readRuns(ctx, p.db.read, whereLive)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range live {
+		if r.Workspace == run.Workspace && r.State != telemetry.Paused {
+			return nil, fail(http.StatusConflict, "run %s works in %s (%s): pause or stop it first", r.RunID, r.Workspace, r.State)
+		}
+	}
+	return run, nil
+}
+
+// workspaceOwner is who files in a workspace are to belong to; -1 where only we can be.
+func workspaceOwner(root *os.Root) (uid, gid int) {
+	info, err := root.Stat(".")
+	if err != nil {
+		return -1, -1
+	}
+	uid, gid, ok := ownerOf(info)
+	if !ok || uid == os.Geteuid() && gid == os.Getegid() {
+		return -1, -1
+	}
+	return uid, gid
+}
+
+func (p *Plane) openSnapshot(s snapshot) (*os.File, error) {
+	if !filepath.IsLocal(s.Filename) || filepath.Base(s.Filename) != s.Filename {
+		return nil, fail(http.StatusNotFound, "snapshot %d has no file", s.ID)
+	}
+	f, err := os.Open(filepath.Join(p.snapshotDir(), s.Filename))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fail(http.StatusNotFound, "the file of snapshot %d is gone: %s", s.ID, s.Filename)
+	}
+	return f, err
+}
+
+// verify reads the whole file before anything is done with it, and goes back to its start.
+func verify(f *os.File, s snapshot) error {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return fmt.Errorf("reading snapshot %d: %w", s.ID, err)
+	}
+	if hex.EncodeToString(hash.Sum(nil)) != s.sum {
+		return fail(http.StatusConflict, "the file of snapshot %d is not what it was: nothing was restored", s.ID)
+	}
+	_, err := f.Seek(0, io.SeekStart)
+	return err
+}
+
+func (p *Plane) deleteSnapshot(w http.ResponseWriter, r *http.Request) error {
+	s, err := p.snapshot(r)
+	if err != nil {
+		return err
+	}
+	if !p.storing.TryLock() {
+		return fail(http.StatusConflict, "a snapshot is being made or restored: try again when it is done")
+	}
+	defer p.storing.Unlock()
+	if err := os.Remove(filepath.Join(p.snapshotDir(), filepath.Base(s.Filename))); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing snapshot %d: %w", s.ID, err)
+	}
+	err = p.db.write(r.Context(), func(t *tx) error {
+		_, err := t.exec("DELETE FROM snapshots WHERE id=?", s.ID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, map[string]bool{"ok": true})
+	return nil
+}
+
+func (p *Plane) downloadSnapshot(w http.ResponseWriter, r *http.Request) error {
+	s, err := p.snapshot(r)
+	if err != nil {
+		return err
+	}
+	f, err := p.openSnapshot(s)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	attachment(w, s.Filename, "application/gzip", s.Size)
+	_, _ = io.Copy(w, f) // a client that goes away is no error
+	return nil
+}
