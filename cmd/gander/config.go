@@ -1,0 +1,285 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/cmd/gander/internal/clients"
+	"gander.dev/gander/cmd/gander/internal/config"
+)
+
+// configFlags are the flags of gander config.
+type configFlags struct {
+	write, remove      bool
+	file, name, plugin string
+	agent, sandbox     string
+}
+
+func targetNames() []string {
+	var names []string
+	for _, t := range clients.Targets() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+func (a *app) configCommand() *cobra.Command {
+	var f configFlags
+	known := targetNames()
+	cmd := &cobra.Command{
+		Use:   "config TARGET",
+		Short: "the entry that makes an editor or another client use gander",
+		Long: `config prints the configuration entry of a client on stdout, and on stderr where it
+belongs. With --write it puts the entry into the client's file: comments, order and
+layout stay, what was there before is kept beside it as FILE.before-gander, a second
+time changes nothing. --remove takes the entry out again.
+
+` + targetTable() + `
+goose and opencode get gander's developer tools as an MCP server; the others start
+gander acp.`,
+		Example: `  gander config zed                          print the entry
+  gander config zed --write                  put it into ~/.config/zed/settings.json
+  gander config zed --write --name "Gander (opencode)" --agent opencode
+  gander config neovim --plugin avante
+  gander config vscode --remove              take it out again`,
+		Annotations:       unconfigured(),
+		ValidArgsFunction: completeFirst(func() []string { return known }),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError("name one client: %s", strings.Join(known, ", "))
+			}
+			t := clients.Find(args[0])
+			if t == nil {
+				return usageError("gander config does not know the client %q; it knows %s", args[0], strings.Join(known, ", "))
+			}
+			return a.configureClient(t, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.write, "write", false, "put the entry into the client's file")
+	fl.BoolVar(&f.remove, "remove", false, "take the entry out of the client's file")
+	fl.StringVar(&f.file, "file", "", "the client's file (default: where the client looks for it)")
+	fl.StringVar(&f.name, "name", "", "what the client calls gander (default: Gander, or what the client is used to)")
+	fl.StringVar(&f.plugin, "plugin", "", "of neovim: codecompanion or avante (default codecompanion)")
+	fl.StringVar(&f.agent, "agent", "", "who answers: goose, opencode or an agent of the configuration (default: the configuration's)")
+	fl.StringVar(&f.sandbox, "sandbox", "", "where: auto, local, docker or off (default: the configuration's)")
+	completeFlag(cmd, "plugin", clients.Find("neovim").Plugins...)
+	a.completeAgents(cmd)
+	completeFlag(cmd, "sandbox", sandboxChoices()...)
+	return cmd
+}
+
+// targetTable is the clients for the help.
+func targetTable() string {
+	var out strings.Builder
+	for _, t := range clients.Targets() {
+		fmt.Fprintf(&out, "  %-10s %s\n", t.Name, t.Title)
+	}
+	return out.String()
+}
+
+// configureClient prints, writes or removes the entry of one client.
+func (a *app) configureClient(t *clients.Target, f configFlags) error {
+	if err := a.checkConfigFlags(t, f); err != nil {
+		return err
+	}
+	e, err := a.entry(t, f)
+	if err != nil {
+		return err
+	}
+	file := cmp.Or(f.file, t.File(a.place(), cmp.Or(f.plugin, first(t.Plugins))))
+	switch {
+	case f.write:
+		err = a.writeEntry(t, file, e)
+	case f.remove:
+		err = a.removeEntry(t, file, e)
+	default:
+		fmt.Fprintf(a.err, "for %s; \"gander config %s --write\" puts it there:\n", file, t.Name)
+		_, err = a.out.Write(t.Document(e))
+		a.sayNext(t, file, e)
+	}
+	if err == nil && !f.remove {
+		a.warnOfShell(t)
+	}
+	return err
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+func (a *app) checkConfigFlags(t *clients.Target, f configFlags) error {
+	switch {
+	case f.write && f.remove:
+		return usageError("--write and --remove exclude each other; choose one")
+	case f.file != "" && !f.write && !f.remove:
+		return usageError("--file names the file for --write or --remove; without one of them the entry is only printed")
+	case f.plugin != "" && len(t.Plugins) == 0:
+		return usageError("--plugin is for neovim; %s has no plugins to choose from", t.Name)
+	case f.plugin != "" && !slices.Contains(t.Plugins, f.plugin):
+		return usageError("--plugin %q: choose one of %s", f.plugin, strings.Join(t.Plugins, ", "))
+	case t.MCP && f.agent != "":
+		return usageError("--agent is for clients that start gander acp; %s gets gander's tools and is the agent itself", t.Name)
+	case t.MCP && f.sandbox != "":
+		return usageError("--sandbox is for clients that start gander acp; in %s gander's tools run where %[1]s runs", t.Name)
+	case f.sandbox != "" && !slices.Contains(sandboxChoices(), f.sandbox):
+		return usageError("--sandbox %q: choose one of %s", f.sandbox, strings.Join(sandboxChoices(), ", "))
+	case f.agent != "" && !slices.Contains(a.knownAgents(), f.agent):
+		return usageError("--agent %q: choose one of %s", f.agent, strings.Join(a.knownAgents(), ", "))
+	}
+	return nil
+}
+
+// entry is gander as the client is to start it.
+func (a *app) entry(t *clients.Target, f configFlags) (clients.Entry, error) {
+	command, err := a.executable()
+	if err != nil {
+		return clients.Entry{}, err
+	}
+	args := []string{"acp"}
+	if t.MCP {
+		args = []string{"mcp", "developer"}
+	}
+	if f.agent != "" {
+		args = append(args, "--agent", f.agent)
+	}
+	if f.sandbox != "" {
+		args = append(args, "--sandbox", f.sandbox)
+	}
+	if a.home != "" && !t.MCP { // the tools need no home
+		home, err := filepath.Abs(a.home)
+		if err != nil {
+			return clients.Entry{}, usageError("--home %s: %v", a.home, err)
+		}
+		args = append(args, "--home", home)
+	}
+	return clients.Entry{Name: f.name, Command: command, Args: args, Plugin: f.plugin}, nil
+}
+
+// place says where this person's files are.
+func (a *app) place() clients.Place {
+	home := cmp.Or(variable(a.environ, "HOME"), variable(a.environ, "USERPROFILE"))
+	if home == "" {
+		home, _ = os.UserHomeDir() // without it the paths are relative, and refused below
+	}
+	return clients.Place{
+		OS: runtime.GOOS, Home: home,
+		Config: variable(a.environ, "XDG_CONFIG_HOME"), AppData: variable(a.environ, "APPDATA"),
+	}
+}
+
+func (a *app) writeEntry(t *clients.Target, file string, e clients.Entry) error {
+	c, err := clients.Put(t, file, e)
+	if err != nil {
+		return fmt.Errorf("the entry was not written: %w", err)
+	}
+	switch {
+	case !c.Changed:
+		fmt.Fprintf(a.out, "%s has the entry already\n", c.File)
+	case c.Backup != "":
+		fmt.Fprintf(a.out, "wrote the entry into %s; what was there before is in %s\n", c.File, c.Backup)
+	default:
+		fmt.Fprintf(a.out, "wrote %s\n", c.File)
+	}
+	a.sayNext(t, c.File, e)
+	return nil
+}
+
+func (a *app) removeEntry(t *clients.Target, file string, e clients.Entry) error {
+	c, err := clients.Take(t, file, e)
+	if err != nil {
+		return fmt.Errorf("the entry was not taken out: %w", err)
+	}
+	switch {
+	case c.Removed:
+		fmt.Fprintf(a.out, "removed %s; nothing else was in it\n", c.File)
+	case c.Changed:
+		fmt.Fprintf(a.out, "took the entry out of %s\n", c.File)
+	default:
+		fmt.Fprintf(a.out, "%s has no such entry\n", c.File)
+	}
+	return nil
+}
+
+func (a *app) sayNext(t *clients.Target, file string, e clients.Entry) {
+	if next := t.Next(file, e); next != "" {
+		fmt.Fprintln(a.err, next)
+	}
+}
+
+// warnOfShell names what only this shell knows and the client will not see.
+func (a *app) warnOfShell(t *clients.Target) {
+	if names := a.shellOnly(); len(names) > 0 && !t.MCP {
+		fmt.Fprintf(a.err, "%s set in this shell only, which an editor may not see; gander setup writes the endpoint and the model\nto %s, where every client finds them\n",
+			isOrAre(names), filepath.Join(cmp.Or(a.homeDir(), "~/.gander"), config.UserFile))
+	}
+}
+
+// shellOnly are the variables about the model that are set where gander runs now.
+func (a *app) shellOnly() []string {
+	var names []string
+	for _, v := range a.environ {
+		name, value, _ := strings.Cut(v, "=")
+		if value != "" && slices.Contains([]string{
+			"LLM_HOST", "GOOSE_LLM_HOST", "OPENCODE_LLM_HOST", "LLM_API_KEY", "GOOSE_MODEL", "OPENCODE_MODEL", "GANDER_GOOSE_CMD", "GANDER_OPENCODE_CMD",
+		}, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func isOrAre(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return strings.Join(names, ", ") + " are"
+}
+
+// homeDir is gander's home; empty when the configuration is broken.
+func (a *app) homeDir() string {
+	if a.cfg == nil {
+		return ""
+	}
+	return a.cfg.Home
+}
+
+// knownAgents are the agents that can be chosen: without a configuration those
+// that gander brings.
+func (a *app) knownAgents() []string {
+	if a.cfg == nil {
+		return agentNames()
+	}
+	return a.cfg.AgentNames()
+}
+
+// executable is the absolute path of gander for a client, which does not have a
+// shell's PATH: the one in PATH when it is this program, because a new version
+// will be there too, else where this program is.
+func (a *app) executable() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding gander's own path: %w", err)
+	}
+	if found := a.lookPath("gander"); found != "" && sameFile(found, self) {
+		return found, nil
+	}
+	return self, nil
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}

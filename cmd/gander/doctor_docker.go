@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+
+	"gander.dev/gander/sandbox/docker"
+)
+
+// examineDocker asks the daemon, and starts the agents' images.
+func (a *app) examineDocker(ctx context.Context, report func(check)) {
+	needed := chosenDriver(a.cfg.Sandbox.Driver, runtime.GOOS) == docker.Name
+	d := docker.New(a.wire().dockerOptions(a.cfg))
+	c := a.examineDaemon(ctx, d, needed)
+	report(c)
+	if c.State != checkOK {
+		return
+	}
+	agents := a.examinedAgents()
+	if image := a.cfg.Sandbox.Image; image != "" {
+		agents = agents[:min(len(agents), 1)] // one image for all of them
+	}
+	for _, agent := range agents {
+		report(a.during("starting the image of "+agent, func() check { return a.examineImage(ctx, d, agent, needed) }))
+	}
+}
+
+// examineDaemon asks the daemon whether it answers.
+func (a *app) examineDaemon(ctx context.Context, d *docker.Driver, needed bool) check {
+	err := d.Check(ctx)
+	if err == nil {
+		return check{ID: checkDaemon, State: checkOK, What: "a Docker daemon answers"}
+	}
+	if needed {
+		return failedCheck(checkDaemon, err, "start it, or name its socket in DOCKER_HOST; gander --sandbox local works without")
+	}
+	return check{
+		ID: checkDaemon, State: checkSkip, What: messageOf(err),
+		Next: "nothing, unless you want --sandbox docker",
+	}
+}
+
+// examineImage starts a container of an agent's image and asks the agent in it
+// for its version.
+func (a *app) examineImage(ctx context.Context, d *docker.Driver, agent string, needed bool) check {
+	id := checkImage + agent
+	build := "gander sandbox build " + agent
+	mendable := func(c check) check {
+		if a.cfg.Sandbox.Image == "" && pinnedVersion(agent) != "" {
+			c.fix = func(ctx context.Context) error { return a.buildImages(ctx, []string{agent}) }
+			c.again = func(ctx context.Context) check { return a.examineImage(ctx, d, agent, needed) }
+		}
+		return c
+	}
+	if err := d.Ready(ctx, agent); err != nil {
+		c := failedCheck(id, err, build)
+		if !needed {
+			c.State, c.Next = checkSkip, "nothing, unless you want --sandbox docker; then "+build
+			return c
+		}
+		return mendable(c)
+	}
+	if a.cfg.Sandbox.Image != "" {
+		_, err := a.runIn(ctx, place{driver: docker.Name, purpose: "doctor"}, []string{"true"})
+		if err != nil {
+			return failedCheck(id, err, "choose another sandbox.image, or take it out to use gander's own")
+		}
+		return check{ID: id, State: checkOK, What: a.cfg.Sandbox.Image + " starts"}
+	}
+	image := docker.ImageName(agent)
+	said, err := a.runIn(ctx, place{driver: docker.Name, purpose: "doctor", labels: map[string]string{"agent": agent}}, []string{agent, "--version"})
+	if err != nil {
+		c := failedCheck(id, fmt.Errorf("%s does not start: %w", image, err), build+" builds it anew")
+		if !needed {
+			c.State = checkWarn
+		}
+		return mendable(c)
+	}
+	c := versionCheck(id, agent+" in "+image, versionIn(said), pinnedVersion(agent), build+" builds it anew")
+	if c.State != checkOK {
+		return mendable(c)
+	}
+	return c
+}
+
+// buildImages builds the images of agents, all of them without names.
+func (a *app) buildImages(ctx context.Context, agents []string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("looking for a checkout: %w", err)
+	}
+	p := a.watch("building the images for docker sandboxes")
+	return p.end(docker.Build(ctx, docker.BuildOptions{
+		Options: a.wire().dockerOptions(a.cfg), Agents: agents,
+		Context: docker.FindContext(dir), Env: a.environ, Output: p,
+	}))
+}

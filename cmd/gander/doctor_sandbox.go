@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"gander.dev/gander/sandbox"
+)
+
+// examineSandbox runs commands in a sandbox that try to get out of it.
+func (a *app) examineSandbox(ctx context.Context, report func(check)) {
+	dir, err := os.MkdirTemp("", "gander-doctor-")
+	if err != nil {
+		report(failedCheck(checkStart, err, temporaryAdvice))
+		return
+	}
+	defer a.remove(dir)
+	project, canary := filepath.Join(dir, "project"), filepath.Join(dir, "canary")
+	if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(canary, []byte(canaryText), 0o600)); err != nil {
+		report(failedCheck(checkStart, err, temporaryAdvice))
+		return
+	}
+	began := time.Now()
+	sb, done, err := a.openSandbox(ctx, place{cwd: project, name: "doctor-" + randomName(), purpose: "doctor"})
+	if err != nil {
+		report(failedCheck(checkStart, err, "see the sentence before; gander acp --sandbox off works without isolation, if you must"))
+		return
+	}
+	report(startCheck(sb.Info(), project, time.Since(began)))
+	p := sandboxTrial{app: a, sb: sb}
+	report(p.project(ctx, project))
+	report(p.files(ctx, canary))
+	report(p.network(ctx))
+	report(p.kill(ctx))
+	report(p.end(ctx, done))
+}
+
+// startCheck says what a sandbox is made of. That doctor's own project belongs
+// to root when root runs it is no news.
+func startCheck(info sandbox.Info, project string, took time.Duration) check {
+	c := check{ID: checkStart, State: checkOK, What: fmt.Sprintf("a %s sandbox after %s: %s", info.Driver, roundDuration(took), info.Isolation)}
+	var weaker []string
+	for _, w := range info.Warnings {
+		if !strings.Contains(w, project) {
+			weaker = append(weaker, w)
+		}
+	}
+	if len(weaker) > 0 {
+		c.State, c.Next = checkWarn, strings.Join(weaker, " ")
+	}
+	return c
+}
+
+// canaryText is in a file that nobody inside may read.
+const canaryText = "the canary was seen"
+
+// sandboxTrial tries things in one sandbox.
+type sandboxTrial struct {
+	app *app
+	sb  sandbox.Sandbox
+}
+
+// shell runs a shell command and returns what it printed. What it leaves in the
+// background is not waited for.
+func (p sandboxTrial) shell(ctx context.Context, command string) (string, error) {
+	proc, err := p.sb.Start(ctx, sandbox.Command{
+		Args: []string{"sh", "-c", command},
+		Env:  append(p.sb.Info().Environment(p.app.cfg.InsideEnvironment()), "HOME="+p.sb.Info().Home),
+	})
+	if err != nil {
+		return "", err
+	}
+	_ = proc.Stdin().Close()
+	go func() { _, _ = io.Copy(io.Discard, proc.Stderr()) }() // ends with the sandbox
+	out, err := io.ReadAll(io.LimitReader(proc.Stdout(), 1<<16))
+	if err != nil {
+		return "", err
+	}
+	_, err = proc.Wait(ctx)
+	return string(out), err
+}
+
+// project writes a file inside and reads it outside.
+func (p sandboxTrial) project(ctx context.Context, project string) check {
+	out, err := p.shell(ctx, "echo written > file && cat file")
+	raw, errRead := os.ReadFile(filepath.Join(project, "file"))
+	if err := errors.Join(err, errRead); err != nil {
+		return failedCheck(checkProject, fmt.Errorf("a file written inside did not arrive: %w", err), reportIt)
+	}
+	if string(raw) != "written\n" || out != "written\n" {
+		return failedCheck(checkProject, fmt.Errorf("a file written inside did not arrive: %q, %q", out, raw), reportIt)
+	}
+	return check{ID: checkProject, State: checkOK, What: "a file written inside arrives in the project"}
+}
+
+// files tries to read a file beside the project.
+func (p sandboxTrial) files(ctx context.Context, canary string) check {
+	out, err := p.shell(ctx, "cat '"+canary+"'; echo tried")
+	return judged(checkFiles, "a file beside the project cannot be read", strings.Contains(out, canaryText), tried(out, err))
+}
+
+// network tries to reach a listener of this machine, and counts the devices.
+func (p sandboxTrial) network(ctx context.Context) check {
+	const what = "no network: a listener of this machine is not reached, there is no device but loopback"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return failedCheck(checkNetwork, err, reportIt)
+	}
+	reached := make(chan struct{})
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			close(reached)
+			_ = c.Close()
+		}
+	}()
+	defer l.Close()
+	out, err := p.shell(ctx, fmt.Sprintf(`bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d && echo REACHED' 2>/dev/null
+tail -n +3 /proc/net/dev 2>/dev/null | grep -v '^ *lo:'; echo tried`, l.Addr().(*net.TCPAddr).Port))
+	open := strings.Contains(out, "REACHED") || strings.Contains(out, ":")
+	select {
+	case <-reached:
+		open = true
+	default:
+		open = open || runtime.GOOS != "linux" // nothing closes it there
+	}
+	return judged(checkNetwork, what, open, tried(out, err))
+}
+
+// tried is why something could not be tried.
+func tried(out string, err error) error {
+	if err == nil && !strings.HasSuffix(out, "tried\n") {
+		err = fmt.Errorf("the shell inside said only %q", out)
+	}
+	return err
+}
+
+// judged is the check of something that must not be possible.
+func judged(id, what string, possible bool, err error) check {
+	switch {
+	case err != nil:
+		return failedCheck(id, fmt.Errorf("could not be tried: %w", err), reportIt)
+	case possible:
+		return check{ID: id, State: checkWarn, What: "does NOT hold on this machine: " + what, Next: "see sandbox.start and kernel for the reason"}
+	}
+	return check{ID: id, State: checkOK, What: what}
+}
+
+// kill starts processes that try to stay and has them killed.
+func (p sandboxTrial) kill(ctx context.Context) check {
+	mark, err := p.sb.Mark(ctx)
+	if err != nil {
+		return failedCheck(checkKill, err, reportIt)
+	}
+	if _, err := p.shell(ctx, p.stayers()); err != nil {
+		return failedCheck(checkKill, err, reportIt)
+	}
+	report, err := p.sb.KillSince(ctx, mark)
+	if err != nil {
+		return failedCheck(checkKill, err, reportIt)
+	}
+	if report.Killed == 0 {
+		return failedCheck(checkKill, errors.New("the processes that tried to stay were not found"), reportIt)
+	}
+	return check{ID: checkKill, State: checkOK, What: fmt.Sprintf("%d processes that tried to stay were killed in %s", report.Killed, report.Duration.Round(10*time.Microsecond))}
+}
+
+// stayers starts processes that outlive their parents, in a session of their own
+// and deaf to signals.
+func (p sandboxTrial) stayers() string {
+	return "trap '' TERM HUP INT; (setsid sleep 1000 >/dev/null 2>&1 &); (sleep 1000 >/dev/null 2>&1 &); echo"
+}
+
+// end closes the sandbox with such processes in it and looks what is left.
+func (p sandboxTrial) end(ctx context.Context, done func()) check {
+	_, err := p.shell(ctx, p.stayers())
+	began := time.Now()
+	done()
+	took := time.Since(began)
+	if err != nil {
+		return failedCheck(checkEnd, err, reportIt)
+	}
+	select {
+	case <-p.sb.Done():
+	default:
+		return failedCheck(checkEnd, errors.New("the sandbox goes on after it was closed"), reportIt)
+	}
+	return check{ID: checkEnd, State: checkOK, What: fmt.Sprintf("a sandbox with such processes in it is gone %s after it was closed", roundDuration(took))}
+}

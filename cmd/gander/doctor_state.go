@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/registry"
+)
+
+// examineConfig says what is wrong with the configuration; it was read before.
+func (a *app) examineConfig() check {
+	if err := a.configured; err != nil {
+		return failedCheck(checkConfig, err, "correct it; without it gander does not start")
+	}
+	if err := a.wire().checkChoices(); err != nil {
+		return failedCheck(checkConfig, err, "correct agent or sandbox.driver in "+filepath.Join(a.cfg.Home, config.UserFile))
+	}
+	file := filepath.Join(a.cfg.Home, config.UserFile)
+	what := file + " is valid"
+	if _, err := os.Stat(file); err != nil {
+		what = "the environment alone; there is no " + file
+	}
+	return check{ID: checkConfig, State: checkOK, What: fmt.Sprintf("%s (gander %s, %s)", what, version, runtime.Version())}
+}
+
+// examineHome writes a file where gander keeps its state.
+func (a *app) examineHome() check {
+	err := os.MkdirAll(a.cfg.Home, 0o700)
+	if err == nil {
+		file := filepath.Join(a.cfg.Home, ".doctor-"+randomName())
+		err = errors.Join(os.WriteFile(file, bytes.Repeat([]byte("x"), 1<<16), 0o600), os.Remove(file))
+	}
+	if err != nil {
+		return failedCheck(checkHome, err, homeAdvice)
+	}
+	return check{ID: checkHome, State: checkOK, What: a.cfg.Home + " can be written"}
+}
+
+// examinePrivate looks for what others can see of gander's state: prompts, answers
+// and perhaps a key.
+func (a *app) examinePrivate() check {
+	open := a.openToOthers()
+	if len(open) == 0 {
+		return check{ID: checkPrivate, State: checkOK, What: "only you can see what gander keeps"}
+	}
+	return check{
+		ID: checkPrivate, State: checkWarn, What: "other users of this machine can see " + someOf(open, 5),
+		Next: "gander doctor --fix, or chmod go= on them",
+		fix: func(context.Context) error {
+			var errs []error
+			for _, path := range open {
+				info, err := os.Lstat(path)
+				if err == nil {
+					err = os.Chmod(path, info.Mode().Perm()&^0o077)
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+		again: func(context.Context) check { return a.examinePrivate() },
+	}
+}
+
+// openToOthers are the home and what lies directly in it, where others may read or
+// enter. What lies deeper is closed by its directory.
+func (a *app) openToOthers() []string {
+	if runtime.GOOS == "windows" {
+		return nil // rights are inherited from the person's directory there
+	}
+	paths := []string{a.cfg.Home}
+	entries, _ := os.ReadDir(a.cfg.Home) // a home that cannot be read has failed before
+	for _, e := range entries {
+		paths = append(paths, filepath.Join(a.cfg.Home, e.Name()))
+	}
+	return slices.DeleteFunc(paths, func(path string) bool {
+		info, err := os.Lstat(path)
+		return err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&0o077 == 0
+	})
+}
+
+const (
+	roomForLittle  = 1 << 30 // bytes free that a home should have
+	roomForNothing = 64 << 20
+	tempForLittle  = 256 << 20
+	tempForNothing = 16 << 20
+)
+
+// examineRoom looks at the free space of the disk that home is on.
+func (a *app) examineRoom() check {
+	c := room(checkRoom, a.cfg.Home, "sessions and agents' homes", roomForLittle, roomForNothing, homeAdvice)
+	if c.State == checkWarn {
+		c.Next = "transcripts and agents need room; " + c.Next
+	}
+	return c
+}
+
+// examineTemp looks at the free space for temporary files.
+func (a *app) examineTemp() check {
+	return room(checkTemp, cmp.Or(variable(a.environ, "TMPDIR"), os.TempDir()), "temporary files", tempForLittle, tempForNothing, temporaryAdvice)
+}
+
+func room(id, dir, what string, little, nothing uint64, advice string) check {
+	free, err := freeSpace(dir)
+	if err != nil {
+		return check{ID: id, State: checkWarn, What: fmt.Sprintf("how much room there is in %s cannot be seen: %v", dir, err), Next: advice}
+	}
+	c := check{ID: id, State: checkOK, What: fmt.Sprintf("%s free for %s in %s", megabytes(free), what, dir)}
+	switch {
+	case free < nothing:
+		c.State, c.Next = checkFail, advice
+		c.What = fmt.Sprintf("the disk is full: only %s free for %s in %s", megabytes(free), what, dir)
+	case free < little:
+		c.State, c.Next = checkWarn, advice
+	}
+	return c
+}
+
+// megabytes is an amount in words.
+func megabytes(n uint64) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%d MB", n/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}
+
+// examineLeftovers looks for sandboxes whose gander is gone, also for containers
+// that only the daemon knows of.
+func (a *app) examineLeftovers(ctx context.Context) check {
+	records, err := registry.List(a.cfg.Home)
+	if err != nil {
+		return check{ID: checkLeftovers, State: checkWarn, What: err.Error(), Next: homeAdvice}
+	}
+	if containers, err := docker.List(ctx, a.wire().dockerOptions(a.cfg)); err == nil { // docker.daemon says why it does not answer
+		for _, c := range containers {
+			if !slices.ContainsFunc(records, func(r registry.Record) bool { return r.ID == c.ID }) {
+				records = append(records, c)
+			}
+		}
+	}
+	var left []string
+	for _, r := range records {
+		if s := state(r); s != stateRunning {
+			left = append(left, fmt.Sprintf("%s (%s)", r.ID, s))
+		}
+	}
+	if len(left) == 0 {
+		return check{ID: checkLeftovers, State: checkOK, What: "nothing is left over of other runs"}
+	}
+	return check{
+		ID: checkLeftovers, State: checkWarn, What: "a killed gander left " + strings.Join(left, ", "),
+		Next:  "gander sandbox gc clears them away",
+		fix:   func(ctx context.Context) error { _, err := a.clearAway(ctx); return err },
+		again: a.examineLeftovers,
+	}
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/sandbox"
+)
+
+// Exit codes of commands that could not be run, as shells have them.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitSignal        = 128 // plus the number of the signal
+)
+
+// execFlags are the flags of gander sandbox exec.
+type execFlags struct{ sandbox, cwd, name string }
+
+func (a *app) sandboxExec() *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "exec [flags] -- CMD…",
+		Short: "run a command in a sandbox of a directory",
+		Long: `exec runs a command in a new sandbox of a directory: stdin, stdout, stderr and
+signals are passed through, its exit code is returned, and everything it started is
+gone when it ends. There is no network inside but what policy.network allows, and no
+file of yours but the directory's; HOME is empty and goes away with the sandbox.
+
+The exit code is the command's: 128+n when signal n ended it, 127 when there is no
+such program, 126 when it cannot be run. The third signal kills the command.`,
+		Example: "  gander sandbox exec -- make test\n  gander sandbox exec --cwd ~/src/thing -- bash -c 'ls ~'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError("no command; as in: gander sandbox exec -- make test")
+			}
+			return a.execInSandbox(cmd.Context(), args, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.SetInterspersed(false) // what follows the command is the command's
+	fl.StringVar(&f.sandbox, "sandbox", "", "auto, local, docker or off (default: the configuration's, else auto)")
+	fl.StringVar(&f.cwd, "cwd", ".", "the directory that is visible and writable inside")
+	fl.StringVar(&f.name, "name", "", "the sandbox's name in gander sandbox list (default: a random one)")
+	a.weakerFlag(cmd)
+	completeFlag(cmd, "sandbox", sandboxChoices()...)
+	return cmd
+}
+
+func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) error {
+	cwd, err := projectDir(f.cwd)
+	if err != nil {
+		return err
+	}
+	if f.name == "" {
+		f.name = "exec-" + randomName()
+	}
+	sb, done, err := a.openSandbox(ctx, place{driver: f.sandbox, cwd: cwd, name: f.name, purpose: "exec"})
+	if err != nil {
+		return err
+	}
+	defer done()
+	for _, w := range sb.Info().Warnings {
+		a.log.Warn(w)
+	}
+	return a.pass(ctx, sb, args)
+}
+
+// pass runs a command with gander's own streams and signals and returns its exit
+// code as an error.
+func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error {
+	signals := a.signals.take()
+	defer a.signals.giveBack()
+	if ctx.Err() != nil { // a signal came before the command was there to have it
+		return ctx.Err()
+	}
+	running := context.WithoutCancel(ctx)
+	env, _, err := insideEnv(a.cfg)
+	if err != nil {
+		env = a.cfg.InsideEnvironment() // a command may do without certificates
+	}
+	env = append(sb.Info().Environment(env), "HOME="+sb.Info().Home)
+	env = append(env, sandbox.ProxyEnvironment(sb.Info().Doors[egressDoorName])...)
+	p, err := sb.Start(running, sandbox.Command{Args: args, Env: env})
+	if err != nil {
+		return startError(err, args[0])
+	}
+	out := a.connect(running, p)
+	ended := make(chan struct{})
+	forwarded := make(chan struct{})
+	go func() {
+		defer close(forwarded)
+		forward(running, p, signals, ended)
+	}()
+	status, err := p.Wait(running)
+	close(ended)
+	<-forwarded
+	if err != nil {
+		return fmt.Errorf("the sandbox ended before the command: %w; gander sandbox exec --log-level debug shows more", err)
+	}
+	if err := p.Kill(running); err != nil && !errors.Is(err, sandbox.ErrGone) {
+		a.log.Warn("killing what the command left", "err", err)
+	}
+	if l, ok := sb.(sandbox.Limited); ok {
+		for _, sentence := range l.Exceeded() {
+			fmt.Fprintln(a.err, "gander:", sentence)
+		}
+	}
+	if out.finish() {
+		return &exitError{code: exitSignal + int(syscall.SIGPIPE)}
+	}
+	if status.Code != 0 {
+		return &exitError{code: status.Code}
+	}
+	return nil
+}
+
+// startError is why a command could not be started, with a shell's exit code.
+func startError(err error, program string) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &exitError{exitNotFound, fmt.Errorf("there is no program %q in the sandbox, which shows the system's directories and the project: %w", program, err)}
+	case errors.Is(err, fs.ErrPermission):
+		return &exitError{exitNotExecutable, fmt.Errorf("%w; see whether the file is executable", err)}
+	}
+	return err
+}
+
+// killAfter is the signal that kills: a command may ignore the ones before.
+const killAfter = 3
+
+// forward sends signals to the command until it has ended.
+func forward(ctx context.Context, p sandbox.Process, signals <-chan os.Signal, ended <-chan struct{}) {
+	for n := 1; ; n++ {
+		select {
+		case <-ended:
+			return
+		case s := <-signals:
+			if n >= killAfter {
+				_ = p.Kill(ctx) // an error means that it is gone
+				continue
+			}
+			_ = p.Signal(ctx, signalName(s))
+		}
+	}
+}
+
+// output is the copying of a command's stdout and stderr to gander's own.
+type output struct {
+	copied chan struct{}
+	closed atomic.Bool // nobody reads one of gander's any more
+}
+
+// connect begins to copy the three streams of a command.
+func (a *app) connect(ctx context.Context, p sandbox.Process) *output {
+	go func() { // ends with the command or gander's own stdin, which nothing can interrupt
+		_, _ = io.Copy(p.Stdin(), a.in)
+		_ = p.Stdin().Close()
+	}()
+	o := &output{copied: make(chan struct{}, 2)}
+	for _, s := range []struct {
+		dst io.Writer
+		src io.Reader
+	}{{a.out, p.Stdout()}, {a.err, p.Stderr()}} {
+		go func() {
+			defer func() { o.copied <- struct{}{} }()
+			if _, err := io.Copy(s.dst, s.src); err != nil {
+				o.closed.Store(true)
+				_ = p.Kill(ctx) // as writing on would: an error means that it is gone
+				_, _ = io.Copy(io.Discard, s.src)
+			}
+		}()
+	}
+	return o
+}
+
+// finish waits until everything is copied and reports whether somebody who was
+// to read it went away.
+func (o *output) finish() bool {
+	<-o.copied
+	<-o.copied
+	return o.closed.Load()
+}

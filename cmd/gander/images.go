@@ -1,0 +1,28 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) sandboxBuild() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build [AGENT…]",
+		Short: "build the agents' container images",
+		Long: `build builds the images goku-sandbox-<agent>:latest for the docker sandbox, all of them
+or those of the named agents. npm fetches the agents to this machine and checks them against
+the lock file. In a checkout of gander the images are built from its folder sandbox/.`,
+		Example:           "  gander sandbox build\n  gander sandbox build goose",
+		ValidArgsFunction: cobra.FixedCompletions(agentNames(), cobra.ShellCompDirectiveNoFileComp),
+		RunE: func(cmd *cobra.Command, agents []string) error {
+			for _, name := range agents {
+				if !slices.Contains(agentNames(), name) {
+					return usageError("there is no image for an agent %q; there is one for each of %s", name, strings.Join(agentNames(), ", "))
+				}
+			}
+			return a.buildImages(cmd.Context(), agents)
+		},
+	}
+}

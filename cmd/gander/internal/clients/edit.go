@@ -1,0 +1,180 @@
+package clients
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/natefinch/atomic"
+)
+
+// maxFileBytes is far above what people write by hand.
+const maxFileBytes = 8 << 20
+
+// backupSuffix makes the name of the file that keeps what was there before.
+const backupSuffix = ".before-gander"
+
+// Change says what Edit has done.
+type Change struct {
+	// File is the file, with links followed; Backup is what it was before, empty
+	// when there was nothing.
+	File, Backup string
+	// Changed is false when the file already was as it should be. Removed is
+	// whether there is no such file any more.
+	Changed, Removed bool
+}
+
+// Put puts a target's entry into a file, which need not exist. What was in the
+// file before the entry came is kept beside it. The file is replaced in one step; its mode,
+// owner and a link that leads to it stay.
+func Put(t *Target, file string, e Entry) (Change, error) {
+	c, old, before, err := open(file)
+	if err != nil {
+		return c, err
+	}
+	edited, err := t.Put(old, e)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", c.File, err)
+	}
+	if old != nil && bytes.Equal(old, edited) {
+		return c, nil
+	}
+	if without, err := t.Take(old, nil, e); err == nil && before != nil && !bytes.Equal(without, old) {
+		c.Changed, c.Backup = true, c.File+backupSuffix // the entry is there and only changes
+		return c, Replace(c.File, edited)
+	}
+	return write(c, old, edited)
+}
+
+// Take takes a target's entry out of a file. When nothing else has changed since
+// Put, the file is as it was before, to the byte.
+func Take(t *Target, file string, e Entry) (Change, error) {
+	c, old, before, err := open(file)
+	if err != nil || old == nil {
+		return c, err
+	}
+	edited, err := t.Take(old, before, e)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", c.File, err)
+	}
+	if before != nil {
+		if again, err := t.Put(before, e); err == nil && bytes.Equal(again, old) && !bytes.Equal(before, old) {
+			edited = before
+		}
+	}
+	if edited != nil && bytes.Equal(old, edited) {
+		return c, nil
+	}
+	if edited == nil {
+		c.Changed, c.Removed = true, true
+		return c, errors.Join(os.Remove(c.File), removeIfThere(c.File+backupSuffix))
+	}
+	if bytes.Equal(edited, before) {
+		c.Changed = true
+		if err := Replace(c.File, edited); err != nil {
+			return c, err
+		}
+		return c, removeIfThere(c.File + backupSuffix)
+	}
+	return write(c, old, edited)
+}
+
+func removeIfThere(file string) error {
+	err := os.Remove(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// open reads a file and what was there before gander's entry; both are nil when
+// they do not exist.
+func open(file string) (c Change, old, before []byte, err error) {
+	if c.File, err = target(file); err != nil {
+		return c, nil, nil, err
+	}
+	if old, err = read(c.File); err != nil {
+		return c, nil, nil, err
+	}
+	before, err = read(c.File + backupSuffix)
+	return c, old, before, err
+}
+
+// target is the file that a name stands for, links followed. It need not exist,
+// but a link that leads nowhere is refused: where it should lead is not known here.
+func target(file string) (string, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(file)
+	if err == nil {
+		return real, nil
+	}
+	if info, e := os.Lstat(file); e == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return "", fmt.Errorf("%s is a link that leads nowhere; make the file that it should lead to, or name another one with --file", file)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, nil
+	}
+	return "", err
+}
+
+func read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", file)
+	case info.Size() > maxFileBytes:
+		return nil, fmt.Errorf("%s has %d bytes, too many for a configuration", file, info.Size())
+	}
+	data, err := os.ReadFile(file)
+	if data == nil && err == nil {
+		data = []byte{}
+	}
+	return data, err
+}
+
+// write keeps old as the backup and puts edited into the file.
+func write(c Change, old, edited []byte) (Change, error) {
+	if err := os.MkdirAll(filepath.Dir(c.File), 0o700); err != nil {
+		return c, err
+	}
+	if old != nil {
+		c.Backup = c.File + backupSuffix
+		if err := replaceLike(c.Backup, c.File, old); err != nil {
+			return c, fmt.Errorf("keeping what was there before: %w", err)
+		}
+	} else if err := removeIfThere(c.File + backupSuffix); err != nil {
+		return c, err
+	}
+	c.Changed = true
+	return c, Replace(c.File, edited)
+}
+
+// Replace replaces a file in one step. Its mode and owner stay; a new one is the
+// person's alone.
+func Replace(file string, data []byte) error { return replaceLike(file, file, data) }
+
+// replaceLike replaces a file in one step, with the mode and owner of another,
+// which may be the same or not be there; then it is the person's alone.
+func replaceLike(file, like string, data []byte) error {
+	info, err := os.Stat(like)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := atomic.WriteFile(file, bytes.NewReader(data)); err != nil {
+		return err
+	}
+	if info == nil {
+		return os.Chmod(file, 0o600)
+	}
+	return errors.Join(keepOwner(file, info), os.Chmod(file, info.Mode().Perm()))
+}

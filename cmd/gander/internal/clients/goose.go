@@ -1,0 +1,472 @@
+package clients
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// gooseFormat is goose's config.yaml. goose's own developer extension wins over
+// every other of that name, so it is switched off under its own key, and gander's
+// stands under another key with the name developer, which the tools' names begin
+// with. The text is edited line by line: the library that reads YAML finds the
+// lines, and nothing is written again that was there before.
+type gooseFormat struct{}
+
+const (
+	gooseExtensions = "extensions"
+	gooseDeveloper  = "developer"
+	// gooseOff is the description of goose's own developer when the entry made it.
+	gooseOff = "switched off: gander's developer extension takes its place"
+)
+
+func (gooseFormat) document(e Entry) []byte {
+	out, err := gooseFormat{}.put(nil, e)
+	if err != nil {
+		panic(err) // an empty document takes every entry
+	}
+	return out
+}
+
+func (gooseFormat) put(old []byte, e Entry) ([]byte, error) {
+	if err := checkGooseName(e.Name); err != nil {
+		return nil, err
+	}
+	y, err := parseYAML(old)
+	if err != nil {
+		return nil, err
+	}
+	want := gooseWant(y.meaning, e)
+	if reflect.DeepEqual(y.meaning, want) {
+		return old, nil
+	}
+	if e.is(y.entry(e.Name)) {
+		y.remove(y.extensions(), e.Name)
+		if err := y.again(); err != nil {
+			return nil, err
+		}
+	}
+	if err := y.openExtensions(); err != nil {
+		return nil, err
+	}
+	if err := y.switchDeveloper(false); err != nil {
+		return nil, err
+	}
+	y.insertExtension(gooseLines(e))
+	return y.checked(want)
+}
+
+func (gooseFormat) take(old, before []byte, e Entry) ([]byte, error) {
+	y, err := parseYAML(old)
+	if err != nil {
+		return nil, err
+	}
+	if y.entry(e.Name) == nil {
+		return old, nil
+	}
+	if !e.is(y.entry(e.Name)) {
+		return nil, notOurs(e.Name)
+	}
+	off := y.anotherOf(e) || wasOff(before, e)
+	had := hasKey(before, gooseExtensions)
+	want := gooseWithout(y.meaning, e, off, had)
+	y.remove(y.extensions(), e.Name)
+	if err := y.again(); err != nil {
+		return nil, err
+	}
+	if developer := y.entry(gooseDeveloper); developer != nil && developer["description"] == gooseOff {
+		if off {
+			return y.checked(want)
+		}
+		y.remove(y.extensions(), gooseDeveloper)
+	} else if !off {
+		if err := y.switchDeveloper(true); err != nil {
+			return nil, err
+		}
+	}
+	if err := y.again(); err != nil {
+		return nil, err
+	}
+	if extensions, ok := y.meaning[gooseExtensions]; ok && extensions == nil && !had {
+		y.remove(y.root, gooseExtensions)
+	}
+	out, err := y.checked(want)
+	if err == nil && before == nil && len(bytes.TrimSpace(out)) == 0 {
+		return nil, nil
+	}
+	return out, err
+}
+
+// is reports whether an extension starts gander.
+func (e Entry) is(extension map[string]any) bool {
+	command, _ := extension["cmd"].(string)
+	return extension != nil && isGander(command, e)
+}
+
+// wasOff reports whether goose's developer was off before any entry of gander's came.
+func wasOff(before []byte, e Entry) bool {
+	y, err := parseYAML(before)
+	return err == nil && y.entry(gooseDeveloper)["enabled"] == false && !e.is(y.entry(e.Name)) && !y.anotherOf(e)
+}
+
+// anotherOf reports whether an extension other than the entry's starts gander.
+func (y *yamlDocument) anotherOf(e Entry) bool {
+	extensions, _ := y.meaning[gooseExtensions].(map[string]any)
+	for name := range extensions {
+		if name != e.Name && e.is(y.entry(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasKey(document []byte, key string) bool {
+	y, err := parseYAML(document)
+	if err != nil {
+		return false
+	}
+	_, ok := y.meaning[key]
+	return ok
+}
+
+func checkGooseName(name string) error {
+	if name == gooseDeveloper {
+		return errors.New("goose keeps the key developer for its own extension; choose another --name, its tools are called developer__… all the same")
+	}
+	return nil
+}
+
+// gooseExtension is the entry's meaning, as YAML is read.
+func gooseExtension(e Entry) map[string]any {
+	args := make([]any, len(e.Args))
+	for i, a := range e.Args {
+		args[i] = a
+	}
+	return map[string]any{
+		"enabled": true, "type": "stdio", "name": gooseDeveloper, "description": "gander's developer tools",
+		"cmd": e.Command, "args": args, "envs": map[string]any{}, "env_keys": []any{}, "timeout": 3600, "bundled": nil,
+	}
+}
+
+// gooseLines is the entry as text, not indented.
+func gooseLines(e Entry) []string {
+	args := make([]string, len(e.Args))
+	for i, a := range e.Args {
+		args[i] = strconv.Quote(a)
+	}
+	return []string{
+		quoteKey(e.Name) + ":",
+		"  enabled: true",
+		"  type: stdio",
+		"  name: " + gooseDeveloper + "  # the tools' names begin with it",
+		"  description: gander's developer tools",
+		"  cmd: " + strconv.Quote(e.Command),
+		"  args: [" + strings.Join(args, ", ") + "]",
+		"  envs: {}",
+		"  env_keys: []",
+		"  timeout: 3600  # seconds, for one tool call",
+		"  bundled: null",
+	}
+}
+
+func developerLines() []string {
+	return []string{
+		gooseDeveloper + ":",
+		"  enabled: false",
+		"  type: platform",
+		"  name: " + gooseDeveloper,
+		"  description: " + strconv.Quote(gooseOff),
+		"  bundled: true",
+	}
+}
+
+func quoteKey(key string) string {
+	for _, c := range key {
+		if c != '-' && c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return strconv.Quote(key)
+		}
+	}
+	return key
+}
+
+// gooseWant is what a configuration should mean with the entry in it.
+func gooseWant(meaning map[string]any, e Entry) map[string]any {
+	want := clone(meaning)
+	extensions, _ := want[gooseExtensions].(map[string]any)
+	if extensions == nil {
+		extensions = map[string]any{}
+	}
+	want[gooseExtensions] = extensions
+	if developer, ok := extensions[gooseDeveloper].(map[string]any); ok {
+		developer["enabled"] = false
+	} else {
+		extensions[gooseDeveloper] = map[string]any{
+			"enabled": false, "type": "platform", "name": gooseDeveloper, "description": gooseOff, "bundled": true,
+		}
+	}
+	extensions[e.Name] = gooseExtension(e)
+	return want
+}
+
+// gooseWithout is what a configuration should mean without the entry, where goose's
+// developer was off before and extensions were had.
+func gooseWithout(meaning map[string]any, e Entry, off, had bool) map[string]any {
+	want := clone(meaning)
+	extensions := want[gooseExtensions].(map[string]any) // the entry is in it
+	delete(extensions, e.Name)
+	if developer, ok := extensions[gooseDeveloper].(map[string]any); ok && developer["description"] == gooseOff {
+		if !off {
+			delete(extensions, gooseDeveloper)
+		}
+	} else if ok && !off {
+		developer["enabled"] = true
+	}
+	if len(extensions) == 0 {
+		delete(want, gooseExtensions)
+		if had {
+			want[gooseExtensions] = nil
+		}
+	}
+	return want
+}
+
+func clone(m map[string]any) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		if inner, ok := v.(map[string]any); ok {
+			v = clone(inner)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// openExtensions makes sure that there is a block of extensions to put lines into.
+func (y *yamlDocument) openExtensions() error {
+	at := keyIndex(y.root, gooseExtensions)
+	if at < 0 {
+		if n := len(y.lines); n > 0 && y.lines[n-1] != "" {
+			if y.carries {
+				y.lines[n-1] += "\r"
+			}
+			y.lines = append(y.lines, "")
+		}
+		y.insert(len(y.lines)-1, []string{gooseExtensions + ":"})
+		return y.again()
+	}
+	key, value := y.root.Content[at], y.root.Content[at+1]
+	empty := len(value.Content) == 0
+	switch {
+	case value.Kind == yaml.MappingNode && value.Style&yaml.FlowStyle == 0 && value.Anchor == "":
+		return nil
+	case value.Kind == yaml.MappingNode && empty && value.Line == key.Line && value.Anchor == "":
+		line, before, rest := y.behind(value)
+		if comment, ok := strings.CutPrefix(rest, "{}"); ok {
+			y.lines[line] = strings.TrimRight(before+comment, " ")
+			return y.again()
+		}
+	case value.Tag == "!!null" && value.Value == "":
+		return nil
+	}
+	return errors.New("its extensions are not written one below the other; put the entry in by hand, as gander config goose prints it")
+}
+
+// insertExtension puts an extension before the others.
+func (y *yamlDocument) insertExtension(lines []string) {
+	at := keyIndex(y.root, gooseExtensions)
+	key, value := y.root.Content[at], y.root.Content[at+1]
+	indent := strings.Repeat(" ", key.Column+1)
+	if len(value.Content) > 0 {
+		indent = strings.Repeat(" ", value.Content[0].Column-1)
+	}
+	if keyIndex(value, gooseDeveloper) < 0 {
+		lines = append(slices.Clone(lines), developerLines()...)
+	}
+	for i := range lines {
+		lines[i] = indent + lines[i]
+	}
+	y.insert(key.Line, lines)
+}
+
+// switchDeveloper sets whether goose's own developer is on, where it is there.
+func (y *yamlDocument) switchDeveloper(on bool) error {
+	extensions := y.extensions()
+	at := keyIndex(extensions, gooseDeveloper)
+	if at < 0 {
+		return nil
+	}
+	key, developer := extensions.Content[at], extensions.Content[at+1]
+	if developer.Kind != yaml.MappingNode {
+		return errors.New("its extension developer is not as goose writes it; put the entry in by hand, as gander config goose prints it")
+	}
+	i := keyIndex(developer, "enabled")
+	if i < 0 && developer.Style&yaml.FlowStyle == 0 && len(developer.Content) > 0 {
+		y.insert(key.Line, []string{strings.Repeat(" ", developer.Content[0].Column-1) + "enabled: " + strconv.FormatBool(on)})
+		return y.again()
+	}
+	if i < 0 {
+		return errors.New("its extension developer does not say whether it is enabled; put the entry in by hand, as gander config goose prints it")
+	}
+	value := developer.Content[i+1]
+	line, before, rest := y.behind(value)
+	rest, ok := strings.CutPrefix(rest, value.Value)
+	if !ok {
+		return errors.New("whether its extension developer is enabled is written in an unusual way; put the entry in by hand, as gander config goose prints it")
+	}
+	y.lines[line] = before + strconv.FormatBool(on) + rest
+	return y.again()
+}
+
+// checked is the edited text, when it means what it should.
+func (y *yamlDocument) checked(want map[string]any) ([]byte, error) {
+	if err := y.again(); err != nil {
+		return nil, fmt.Errorf("internal: the edited file would not be YAML any more: %w", err)
+	}
+	if is := y.meaning; !reflect.DeepEqual(is, want) && !(len(is) == 0 && len(want) == 0) {
+		return nil, errors.New("internal: the edit would change more than the entry; nothing was written")
+	}
+	return y.text(), nil
+}
+
+// yamlDocument is a document that is edited by lines.
+type yamlDocument struct {
+	lines   []string // the last is "" when the text ends with a line break
+	carries bool     // lines end with a carriage return, as on Windows
+	root    *yaml.Node
+	meaning map[string]any
+}
+
+// oddBreaks are line breaks for YAML and nothing to an editor.
+var oddBreaks = regexp.MustCompile("\r[^\n]|\r$|\u0085|\u2028|\u2029")
+
+func parseYAML(data []byte) (*yamlDocument, error) {
+	y := &yamlDocument{carries: bytes.Contains(data, []byte("\r\n"))}
+	switch {
+	case bytes.HasPrefix(data, byteOrderMark):
+		return nil, errors.New("it begins with a byte order mark; save it without one")
+	case oddBreaks.Match(data):
+		return nil, errors.New("it has line breaks that editors do not show; put the entry in by hand, as gander config goose prints it")
+	}
+	if len(data) > 0 {
+		y.lines = strings.Split(string(data), "\n")
+	}
+	return y, y.again()
+}
+
+// text ends with a whole line break or with none.
+func (y *yamlDocument) text() []byte {
+	text := strings.Join(y.lines, "\n")
+	if y.carries {
+		text = strings.TrimSuffix(text, "\r")
+	}
+	return []byte(text)
+}
+
+// behind is a line's number and what it says from the beginning of a node on.
+func (y *yamlDocument) behind(n *yaml.Node) (line int, before, rest string) {
+	line = n.Line - 1
+	text := y.lines[line]
+	for i := range text {
+		if n.Column == 1+utf8.RuneCountInString(text[:i]) {
+			return line, text[:i], text[i:]
+		}
+	}
+	return line, text, ""
+}
+
+// again reads the edited text.
+func (y *yamlDocument) again() error {
+	text := y.text()
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var document, second yaml.Node
+	if err := d.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("it is not YAML: %v", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if err := d.Decode(&second); !errors.Is(err, io.EOF) {
+		return errors.New("it has more than one document; goose reads one")
+	}
+	y.root, y.meaning = &yaml.Node{Kind: yaml.MappingNode}, map[string]any{}
+	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+		return nil
+	}
+	y.root = document.Content[0]
+	if y.root.Kind != yaml.MappingNode || y.root.Style&yaml.FlowStyle != 0 && len(y.root.Content) > 0 {
+		return errors.New("it is YAML, but not the keys below each other that a configuration is")
+	}
+	if err := document.Decode(&y.meaning); err != nil {
+		return fmt.Errorf("it cannot be understood: %v", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	return nil
+}
+
+// insert puts lines behind the first n.
+func (y *yamlDocument) insert(n int, lines []string) {
+	if len(y.lines) == 0 {
+		y.lines = []string{""}
+	}
+	if y.carries {
+		lines = slices.Clone(lines)
+		for i := range lines {
+			lines[i] += "\r"
+		}
+		if last := len(y.lines) - 1; n > last && last >= 0 && !strings.HasSuffix(y.lines[last], "\r") {
+			y.lines[last] += "\r" // it had no break
+		}
+	}
+	y.lines = slices.Insert(y.lines, max(n, 0), lines...)
+}
+
+func (y *yamlDocument) extensions() *yaml.Node {
+	if at := keyIndex(y.root, gooseExtensions); at >= 0 {
+		return y.root.Content[at+1]
+	}
+	return &yaml.Node{Kind: yaml.MappingNode}
+}
+
+// entry is what an extension means; nil when there is none.
+func (y *yamlDocument) entry(name string) map[string]any {
+	extensions, _ := y.meaning[gooseExtensions].(map[string]any)
+	entry, _ := extensions[name].(map[string]any)
+	return entry
+}
+
+// keyIndex is where a key is in the content of a mapping; -1 without it.
+func keyIndex(mapping *yaml.Node, key string) int {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// remove takes the lines of a key out of a mapping that is written one below the other.
+func (y *yamlDocument) remove(mapping *yaml.Node, key string) {
+	node := mapping.Content[keyIndex(mapping, key)]
+	end := node.Line
+	for i := node.Line; i < len(y.lines); i++ {
+		line := y.lines[i]
+		text := strings.TrimLeft(line, " ")
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if len(line)-len(text) < node.Column {
+			break
+		}
+		end = i + 1
+	}
+	last := end == len(y.lines)
+	y.lines = slices.Delete(y.lines, node.Line-1, end)
+	if n := len(y.lines); last && n > 0 && y.lines[n-1] != "" {
+		y.lines = append(y.lines, "") // the line before had a break, which may be part of a text
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gander.dev/gander/cmd/gander/internal/redact"
+)
+
+// builtIn are the agents that gander knows, in the order they are offered.
+func builtIn() []string { return []string{"goose", "opencode"} }
+
+func isBuiltIn(name string) bool { return slices.Contains(builtIn(), name) }
+
+// reserved are names that gander keeps for agents of its own.
+func reserved() []string { return []string{"auto", "gander", "none", "orchestrator"} }
+
+// agentName is what an agent's name looks like: it is a flag's value, part of a
+// file's name and of variables' names.
+var agentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// AgentNames are the agents that can be chosen, in the order they are offered.
+func (c *Config) AgentNames() []string { return append(builtIn(), c.CustomAgents()...) }
+
+// CustomAgents are the agents that the user's file adds, sorted by name. Their
+// commands are complete, with placeholders that sandbox/custom fills in.
+func (c *Config) CustomAgents() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), isBuiltIn)
+}
+
+// variablePrefix begins the names of an agent's variables.
+func variablePrefix(name string) string {
+	return strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// mayBeAgent fails for a key of agents that is neither an agent we know nor the
+// entry of another one, which says how that is started.
+func (d *decoder) mayBeAgent(m member) bool {
+	if isBuiltIn(m.key) {
+		return true
+	}
+	path := join("agents", m.key)
+	starts := slices.ContainsFunc(m.value.members, func(m member) bool { return m.key == "command" })
+	switch {
+	case !starts && nearest(m.key, builtIn()) != "":
+		d.unknown(m, "agents", builtIn())
+	case !starts:
+		d.fail(m.offset, path, `unknown agent; known here: %s, and any that has a "command", like ["/opt/agent", "--acp"]`, strings.Join(builtIn(), ", "))
+	case !agentName.MatchString(m.key):
+		d.fail(m.offset, path, "%q cannot be an agent's name; want small letters, digits and dashes, beginning with a letter, at most 32 characters", m.key)
+	case slices.Contains(reserved(), m.key):
+		d.fail(m.offset, path, "the name %q is gander's own; choose another one", m.key)
+	default:
+		return true
+	}
+	return false
+}
+
+// placeholders of the variables and the command of a custom agent.
+func placeholders() []string {
+	return []string{"{modelUrl}", "{modelUrlV1}", "{model}", "{key}", "{home}"}
+}
+
+var braced = regexp.MustCompile(`\{[A-Za-z]\w*\}`)
+
+// checkCustom checks the settings of an agent that gander does not know.
+func (d *decoder) checkCustom(path string, a Agent) {
+	if d.wasSet(path+".command") && (len(a.Command) == 0 || strings.TrimSpace(a.Command[0]) == "") {
+		d.failAt(path+".command", errors.New(`is empty; want the program with all of its arguments, like ["/opt/agent", "--acp"]`))
+	}
+	for i, arg := range a.Command {
+		d.checkPlaceholders(fmt.Sprintf("%s.command[%d]", path, i), arg)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		where := join(path+".env", name)
+		switch value := a.Env[name]; {
+		case value == "{key}" && isVariable(name):
+		case redact.IsSecretName(name) && d.wasSet(where):
+			d.failAt(where, fmt.Errorf("%s holds a secret by its name, and no secret enters a sandbox; write {key} for a placeholder, the model's key goes into LLM_API_KEY and is added outside", name))
+		default:
+			d.checkName(where, name)
+			d.checkPlaceholders(where, value)
+		}
+	}
+}
+
+// checkPlaceholders fails for what was probably meant to be a placeholder.
+func (d *decoder) checkPlaceholders(path, value string) {
+	if !d.wasSet(path) {
+		return
+	}
+	for _, word := range braced.FindAllString(value, -1) {
+		if near := nearest(word, placeholders()); near != "" && near != word {
+			d.failAt(path, fmt.Errorf("%s is not a placeholder; did you mean %s?", word, near))
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrNoHost means that no model endpoint is configured.
+	ErrNoHost = errors.New("no model endpoint")
+	// ErrNoModel means that no model is chosen.
+	ErrNoModel = errors.New("no model")
+)
+
+// Endpoint is where an agent's model calls go.
+type Endpoint struct {
+	// BaseURL has no slash at the end; for goose no /v1 either, for opencode always.
+	BaseURL string
+	// APIKey may be empty: local servers need none.
+	APIKey Secret
+	// Model is the model's plain name.
+	Model string
+}
+
+// Endpoint is the model endpoint for an agent, of which the environment decides
+// before the user's file. Without an address the error is ErrNoHost, without a
+// model ErrNoModel, with everything else in place; so it is when Key fails.
+func (c *Config) Endpoint(agent string) (Endpoint, error) {
+	key, noKey := c.Key()
+	e := Endpoint{APIKey: key.Value, Model: c.model(agent)}
+	source, host := c.env.first(hostVariables(agent)...)
+	if host == "" {
+		source, host = "model.host", c.Model.Host
+	}
+	if host == "" {
+		return e, fmt.Errorf("%w is configured for %s: run gander setup, or set %s, or model.host in %s",
+			ErrNoHost, agent, strings.Join(hostVariables(agent), " or "), c.userPath())
+	}
+	if err := checkURL(host); err != nil {
+		return e, &Error{Path: source, Reason: err.Error()}
+	}
+	e.BaseURL = baseURL(agent, host)
+	if e.Model == "" {
+		return e, fmt.Errorf("%w is chosen for %s: run gander setup, or set %s, use --model, or set model.model in %s",
+			ErrNoModel, agent, modelVariable(agent), c.userPath())
+	}
+	return e, noKey
+}
+
+// baseURL is the host as the agent wants it.
+func baseURL(agent, host string) string {
+	host = strings.TrimRight(host, "/")
+	host = strings.TrimRight(strings.TrimSuffix(host, "/v1"), "/")
+	if agent == "opencode" {
+		host += "/v1"
+	}
+	return host
+}
+
+func hostVariables(agent string) []string {
+	return []string{variablePrefix(agent) + "_LLM_HOST", "LLM_HOST"}
+}
+
+func modelVariable(agent string) string {
+	return variablePrefix(agent) + "_MODEL"
+}
+
+// model is the model for an agent: flag, environment, its own setting, the general one.
+func (c *Config) model(agent string) string {
+	model, _ := c.modelFrom(agent)
+	return model
+}
+
+// ModelSource is what decides the model for an agent: a flag, a variable or a key
+// of a file; empty when nothing does.
+func (c *Config) ModelSource(agent string) string {
+	_, source := c.modelFrom(agent)
+	return source
+}
+
+func (c *Config) modelFrom(agent string) (model, source string) {
+	name, variable := c.env.first(modelVariable(agent))
+	if agent == "opencode" {
+		variable = strings.TrimPrefix(variable, "custom/") // names the provider that gander sets up
+	}
+	own := "agents." + agent + ".model"
+	for _, m := range [][2]string{
+		{c.o.Flags.Model, "--model"},
+		{variable, name},
+		{c.Agents[agent].Model, own + " in " + c.SetIn(own)},
+		{c.Model.Model, "model.model in " + c.SetIn("model.model")},
+	} {
+		if m[0] != "" {
+			return m[0], m[1]
+		}
+	}
+	return "", ""
+}
+
+// SetIn is the file that decides a key ("agents.goose.model"); empty when no file
+// sets it.
+func (c *Config) SetIn(key string) string { return c.sources[key] }

@@ -1,0 +1,79 @@
+package config
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestEndpoint(t *testing.T) {
+	const file = `{"model": {"host": "https://file.example/v1/", "apiKey": "file-key", "model": "file-model"}, "agents": {"opencode": {"model": "own"}}}`
+	tests := []struct {
+		name, file, agent string
+		environ           []string
+		want              Endpoint
+	}{
+		{"file", file, "goose", nil, Endpoint{"https://file.example", "file-key", "file-model"}},
+		{"file, agent's model", file, "opencode", nil, Endpoint{"https://file.example/v1", "file-key", "own"}},
+		{"environment first", file, "goose", []string{"LLM_HOST=http://env:1/v1", "LLM_API_KEY=env-key", "GOOSE_MODEL=env-model"}, Endpoint{"http://env:1", "env-key", "env-model"}},
+		{"goose's own", "", "goose", []string{"LLM_HOST=http://no", "GOOSE_LLM_HOST=http://yes/", "GOOSE_MODEL=m"}, Endpoint{"http://yes", "", "m"}},
+		{"opencode's own", "", "opencode", []string{"LLM_HOST=http://no", "OPENCODE_LLM_HOST=http://yes/v1", "OPENCODE_MODEL=custom/a/b"}, Endpoint{"http://yes/v1", "", "a/b"}},
+		{"opencode adds v1", "", "opencode", []string{"LLM_HOST=http://h", "OPENCODE_MODEL=m"}, Endpoint{"http://h/v1", "", "m"}},
+		{"path is kept", "", "goose", []string{"LLM_HOST=http://h/openai/v1", "GOOSE_MODEL=m"}, Endpoint{"http://h/openai", "", "m"}},
+		{"empty is unset", file, "goose", []string{"LLM_HOST= ", "LLM_API_KEY=", "GOOSE_MODEL="}, Endpoint{"https://file.example", "file-key", "file-model"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := mustLoad(t, tt.file, "", tt.environ...).Endpoint(tt.agent)
+			if err != nil || got != tt.want {
+				t.Errorf("Endpoint = %v key %q, %v; want %v", got, got.APIKey.Reveal(), err, tt.want)
+			}
+		})
+	}
+}
+
+func TestEndpointErrors(t *testing.T) {
+	c := mustLoad(t, "", "", "GOOSE_MODEL=m")
+	if _, err := c.Endpoint("goose"); !errors.Is(err, ErrNoHost) || !strings.Contains(err.Error(), "set GOOSE_LLM_HOST or LLM_HOST, or model.host in "+c.Home) {
+		t.Errorf("without a host: %v", err)
+	}
+	c = mustLoad(t, "", "", "LLM_HOST=http://h")
+	e, err := c.Endpoint("goose")
+	if !errors.Is(err, ErrNoModel) || e.BaseURL != "http://h" || !strings.Contains(err.Error(), "set GOOSE_MODEL") {
+		t.Errorf("without a model: %v, %v", e, err)
+	}
+	for _, bad := range []string{"h:8080", "ftp://h", "http://", "http://h?key=x", "http://u:secret@h", "http://[::1"} {
+		c := mustLoad(t, "", "", "LLM_HOST="+bad, "GOOSE_MODEL=m")
+		if _, err := c.Endpoint("goose"); err == nil || !strings.HasPrefix(err.Error(), "LLM_HOST: ") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestModelFlag(t *testing.T) {
+	c, err := Load(Options{Home: t.TempDir(), Environ: []string{"LLM_HOST=http://h", "GOOSE_MODEL=env"}, Flags: Flags{Model: "flag"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := c.Endpoint("goose"); err != nil || e.Model != "flag" {
+		t.Errorf("Endpoint = %v, %v", e, err)
+	}
+}
+
+func TestSources(t *testing.T) {
+	c := mustLoad(t, `{"agent": "opencode", "model": {"model": "m"}}`, `{"agents": {"goose": {"model": "own"}}}`, "OPENCODE_MODEL=o")
+	tests := []struct{ got, want string }{
+		{c.SetIn("agent"), c.userPath()},
+		{c.SetIn("sandbox.driver"), ""},
+		{c.ModelSource("goose"), "agents.goose.model in " + filepath.Join(c.o.ProjectDir, ProjectFile)},
+		{c.ModelSource("opencode"), "OPENCODE_MODEL"},
+		{mustLoad(t, `{"model": {"model": "m"}}`, "").ModelSource("goose"), "model.model in "},
+		{mustLoad(t, "", "").ModelSource("goose"), ""},
+	}
+	for i, tt := range tests {
+		if tt.got != tt.want && (!strings.HasSuffix(tt.want, " ") || !strings.HasPrefix(tt.got, tt.want)) {
+			t.Errorf("%d: %q, want %q", i, tt.got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"os/user"
+	"runtime"
+	"strings"
+
+	"gander.dev/gander/cmd/gander/internal/redact"
+)
+
+// environment is the variables by name.
+type environment map[string]string
+
+// newEnvironment reads "NAME=value" pairs; of two with one name the last counts.
+func newEnvironment(environ []string) environment {
+	env := make(environment, len(environ))
+	for _, v := range environ {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			if runtime.GOOS == "windows" {
+				name = strings.ToUpper(name) // names are one in any case there
+			}
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// first is the first of the variables that is set and not empty, and its value.
+func (env environment) first(names ...string) (name, value string) {
+	for _, name := range names {
+		if v := strings.TrimSpace(env[name]); v != "" {
+			return name, v
+		}
+	}
+	return "", ""
+}
+
+// personalDir is the home directory of the person.
+func (env environment) personalDir() (string, error) {
+	name := "HOME"
+	if runtime.GOOS == "windows" {
+		name = "USERPROFILE"
+	}
+	if dir := env[name]; dir != "" {
+		return dir, nil
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "", err
+	}
+	return u.HomeDir, nil
+}
+
+// Secrets are the values that must not be written anywhere: those of variables
+// whose names end in KEY, TOKEN, SECRET or PASSWORD, and the key wherever the
+// user's file says it is.
+func (c *Config) Secrets() []string {
+	environ := append([]string{}, c.o.Environ...)
+	for _, key := range []string{c.Model.APIKey.Reveal(), c.keyFile.key.Reveal(), c.env[c.Model.APIKeyEnv]} {
+		environ = append(environ, "MODEL_API_KEY="+key)
+	}
+	return redact.Secrets(environ)
+}
+
+// SandboxEnvironment is what is passed into sandboxes: "NAME=value" of the
+// variables of Sandbox.Environment that are set.
+func (c *Config) SandboxEnvironment() []string {
+	var pairs []string
+	for _, name := range c.Sandbox.Environment {
+		if value, ok := c.env[name]; ok {
+			pairs = append(pairs, name+"="+value)
+		}
+	}
+	return pairs
+}

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gander.dev/gander/sandbox/egress"
+	"gander.dev/gander/sandbox/policy"
+)
+
+// layers are the sections "policy" of the files.
+type layers struct {
+	person, project policy.Layer
+	origin          func(path string) (policy.Origin, bool) // of any key of the person's file
+	trusted         bool
+}
+
+func (l *layers) add(project bool, p policy.Policy, d *decoder) {
+	layer := policy.Layer{Policy: p, Set: func(key string) (policy.Origin, bool) { return d.origin("policy." + key) }}
+	if project {
+		l.project = layer
+		return
+	}
+	l.person, l.origin = layer, d.origin
+}
+
+// origin is where the file sets a key.
+func (d *decoder) origin(path string) (policy.Origin, bool) {
+	offset, ok := d.places[path]
+	if !ok {
+		return policy.Origin{}, false
+	}
+	line, _ := position(d.data, offset)
+	return policy.Origin{File: d.file, Line: line}, true
+}
+
+// mergePolicy makes the policy that holds of what the files say. The lists of
+// Sandbox are older names of two of it; both names show what holds.
+func (c *Config) mergePolicy() {
+	person := c.layers.person
+	if set := person.Set; set != nil {
+		older := map[string]string{}
+		join := func(key string, values, more []string) []string {
+			for i := range more {
+				older[fmt.Sprintf("%s[%d]", key, len(values)+i)] = fmt.Sprintf("sandbox.%s[%d]", key, i)
+			}
+			return slices.Concat(values, more)
+		}
+		person.ReadOnlyPaths = join("readOnlyPaths", person.ReadOnlyPaths, c.Sandbox.ReadOnlyPaths)
+		person.Environment = join("environment", person.Environment, c.Sandbox.Environment)
+		person.Set = func(key string) (policy.Origin, bool) {
+			if name := older[key]; name != "" {
+				return c.layers.origin(name)
+			}
+			return set(key)
+		}
+	}
+	c.holds = policy.Merge(person, c.layers.project, c.layers.trusted)
+	c.Policy = c.holds.Policy
+	c.Sandbox.ReadOnlyPaths, c.Sandbox.Environment = c.Policy.ReadOnlyPaths, c.Policy.Environment
+}
+
+// EffectivePolicy is Policy with where each part of it comes from, and what the
+// project's file asks for and did not get.
+func (c *Config) EffectivePolicy() *policy.Effective { return c.holds }
+
+// ProjectTrusted reports whether the person has trusted the project's file as it is.
+func (c *Config) ProjectTrusted() bool { return c.layers.trusted }
+
+// ProjectFileContent is what the project's file said when it was read; nil without one.
+func (c *Config) ProjectFileContent() []byte { return c.project }
+
+// TrustStore is where it is remembered which projects' files are trusted.
+func (c *Config) TrustStore() policy.TrustStore {
+	return policy.TrustStore{Dir: filepath.Join(c.Home, "trusted")}
+}
+
+// checkPolicy fails for values of the section that make no sense.
+func (d *decoder) checkPolicy(c *Config) {
+	p := &c.Policy
+	for i, path := range p.ReadOnlyPaths {
+		p.ReadOnlyPaths[i] = d.checkPath(fmt.Sprintf("policy.readOnlyPaths[%d]", i), path, c.env)
+	}
+	for i, name := range p.Environment {
+		d.checkName(fmt.Sprintf("policy.environment[%d]", i), name)
+	}
+	d.each("policy.writes.protect", p.Writes.Protect, policy.CheckEntry)
+	d.each("policy.writes.allow", p.Writes.Allow, policy.CheckEntry)
+	d.each("policy.network.allow", p.Network.Allow, checkHost)
+	d.each("policy.model.allow", p.Model.Allow, func(name string) error {
+		if strings.TrimSpace(name) == "" {
+			return errors.New("is empty; want the name of a model, or its beginning and *")
+		}
+		return nil
+	})
+}
+
+// each checks the entries of a list.
+func (d *decoder) each(path string, values []string, check func(string) error) {
+	for i, v := range values {
+		if err := check(v); err != nil {
+			d.failAt(fmt.Sprintf("%s[%d]", path, i), err)
+		}
+	}
+}
+
+// checkHost is what an entry of policy.network.allow is.
+func checkHost(entry string) error {
+	_, err := egress.ParseRule(entry)
+	return err
+}

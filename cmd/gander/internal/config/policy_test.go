@@ -1,0 +1,166 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gander.dev/gander/sandbox/policy"
+)
+
+const personsPolicy = `{
+  "sandbox": {"readOnlyPaths": ["/opt/old"], "environment": ["LANG"]},
+  "policy": {
+    "readOnlyPaths": ["/opt/sdk"],
+    "writes": {"protect": ["@ci"], "allow": [".vscode/settings.json"]},
+    "git": "refuse",
+    "network": {"allow": ["github.com:443"], "presets": ["go"]},
+    "model": {"allow": ["gpt-*"], "maxTokens": 1000, "maxCost": 2.5, "prices": {"gpt-4.1": {"input": 2, "output": 8}}},
+    "canaries": "stop",
+    "limits": {"memory": "2GB", "cpu": 1.5, "processes": 500, "disk": "512MiB", "time": "1h"}
+  }
+}`
+
+func TestPolicyOfThePerson(t *testing.T) {
+	c := mustLoad(t, personsPolicy, "")
+	want := policy.Policy{
+		ReadOnlyPaths: []string{"/opt/sdk", "/opt/old"}, Environment: []string{"LANG"},
+		Writes:  policy.Writes{Protect: []string{"@ci"}, Allow: []string{".vscode/settings.json"}},
+		Git:     "refuse",
+		Network: policy.Network{Allow: []string{"github.com:443"}, Presets: []string{"go"}},
+		Model: policy.Model{
+			Allow: []string{"gpt-*"}, MaxTokens: 1000, MaxCost: 2.5,
+			Prices: map[string]policy.Price{"gpt-4.1": {Input: 2, Output: 8}},
+		},
+		Canaries: "stop",
+		Limits: policy.Limits{
+			Memory: 2 << 30, CPU: 1.5, Processes: 500, Disk: 512 << 20, Time: policy.Duration(time.Hour),
+		},
+	}
+	if diff := cmp.Diff(want, c.Policy); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want.ReadOnlyPaths, c.Sandbox.ReadOnlyPaths); diff != "" {
+		t.Errorf("the older name: %s", diff)
+	}
+	e := c.EffectivePolicy()
+	user := filepath.Join(c.Home, UserFile)
+	for _, tt := range []struct {
+		key, value string
+		line       int
+	}{
+		{"readOnlyPaths", "/opt/old", 2},
+		{"readOnlyPaths", "/opt/sdk", 4},
+		{"git", "", 6},
+		{"network.allow", "github.com:443", 7},
+		{"model.prices", "gpt-4.1", 8},
+	} {
+		if got := e.Origin(tt.key, tt.value); got != (policy.Origin{File: user, Line: tt.line}) {
+			t.Errorf("%s %s is from %v, want line %d", tt.key, tt.value, got, tt.line)
+		}
+	}
+	if got := mustLoad(t, "", "").Policy; cmp.Diff(policy.Default(), got) != "" {
+		t.Errorf("without files: %+v", got)
+	}
+}
+
+func TestPolicyErrors(t *testing.T) {
+	for _, tt := range []struct{ section, want string }{
+		{`{"gti": "warn"}`, `policy.gti: unknown key; did you mean "git"?`},
+		{`{"git": "hid"}`, `policy.git: "hid" is not one of warn, refuse, hide`},
+		{`{"network": {"presets": ["gopher"]}}`, `policy.network.presets[0]: "gopher" is not one of go, npm`},
+		{`{"network": {"allow": ["https://github.com"]}}`, `policy.network.allow[0]: "https://github.com" is not a host and port`},
+		{`{"writes": {"allow": ["@editors"]}}`, `policy.writes.allow[0]: there is no group "@editors"`},
+		{`{"writes": {"protect": ["../x"]}}`, `policy.writes.protect[0]: "../x" is not a pattern`},
+		{`{"limits": {"memory": "much"}}`, `policy.limits.memory: "much" is not a size`},
+		{`{"limits": {"memory": 5}}`, `policy.limits.memory: want a string`},
+		{`{"limits": {"time": "-1s"}}`, `policy.limits.time: "-1s" is not a duration`},
+		{`{"limits": {"processes": -1}}`, `policy.limits.processes: -1 is not a whole number from 0`},
+		{`{"limits": {"cpu": "2"}}`, `policy.limits.cpu: want a number, got a string`},
+		{`{"model": {"maxTokens": 1.5}}`, `policy.model.maxTokens: 1.5 is not a whole number`},
+		{`{"model": {"allow": [" "]}}`, `policy.model.allow[0]: is empty`},
+		{`{"environment": ["GITHUB_TOKEN"]}`, `policy.environment[0]: GITHUB_TOKEN holds a secret`},
+		{`{"readOnlyPaths": ["src"]}`, `policy.readOnlyPaths[0]: "src" is not an absolute path`},
+	} {
+		if _, err := loadWith(t, `{"policy": `+tt.section+`}`, ""); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v\nwant %s", tt.section, err, tt.want)
+		}
+	}
+}
+
+// TestProjectOnlyTightens: what a repository's file wants beyond the person's is
+// not granted until exactly this content is trusted.
+func TestProjectOnlyTightens(t *testing.T) {
+	project := `{"policy": {
+		"readOnlyPaths": ["/etc/ssh"], "environment": ["DISPLAY"],
+		"writes": {"protect": ["deploy"], "allow": ["@git"]},
+		"git": "hide", "canaries": "off",
+		"network": {"allow": ["evil.example:443"], "presets": ["npm"], "ask": true},
+		"model": {"allow": ["gpt-4.1", "other"], "maxTokens": 5000, "maxCost": 1, "prices": {"gpt-4.1": {"input": 0}}},
+		"limits": {"memory": "1GB", "processes": 0}
+	}}`
+	o := Options{Home: t.TempDir(), ProjectDir: t.TempDir()}
+	write(t, filepath.Join(o.Home, UserFile), personsPolicy)
+	file := filepath.Join(o.ProjectDir, ProjectFile)
+	write(t, file, project)
+	load := func() *Config {
+		t.Helper()
+		c, err := Load(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := load()
+	p := c.Policy
+	if p.Git != "hide" || p.Canaries != "stop" || p.Model.MaxCost != 1 || p.Model.MaxTokens != 1000 || p.Limits.Memory != 1<<30 || p.Limits.Processes != 500 {
+		t.Errorf("single values: %+v", p)
+	}
+	if p.Network.Ask || len(p.Network.Allow) != 1 || len(p.Network.Presets) != 1 || len(p.ReadOnlyPaths) != 2 || len(p.Environment) != 1 || p.Model.Prices["gpt-4.1"].Input != 2 {
+		t.Errorf("something was granted: %+v", p)
+	}
+	if diff := cmp.Diff(policy.Writes{Protect: []string{"@ci", "deploy"}, Allow: []string{".vscode/settings.json"}}, p.Writes); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"gpt-4.1"}, p.Model.Allow); diff != "" {
+		t.Error(diff)
+	}
+	var asked []string
+	for _, r := range c.EffectivePolicy().Refused {
+		asked = append(asked, r.Key+"="+r.Value)
+		if r.Origin.File != file || r.Origin.Line == 0 {
+			t.Errorf("%v does not say where it is from", r)
+		}
+	}
+	want := []string{
+		"readOnlyPaths=/etc/ssh", "environment=DISPLAY", "writes.allow=@git", "network.allow=evil.example:443", "network.presets=npm", "network.ask=true",
+		"model.allow=other", "model.maxTokens=5000", "model.prices=gpt-4.1", "canaries=off", "limits.processes=0",
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Error(diff)
+	}
+
+	if err := c.TrustStore().Trust(o.ProjectDir, []byte(project)); err != nil {
+		t.Fatal(err)
+	}
+	c = load()
+	p = c.Policy
+	if !c.ProjectTrusted() || len(c.EffectivePolicy().Refused) > 0 || p.Canaries != "off" || !p.Network.Ask || p.Limits.Processes != 0 || len(p.Network.Allow) != 2 || p.Model.MaxTokens != 5000 {
+		t.Errorf("trusted: %v, %+v", c.EffectivePolicy().Refused, p)
+	}
+	write(t, file, project+"\n") // an agent, say
+	if c = load(); c.ProjectTrusted() || len(c.EffectivePolicy().Refused) != len(want) {
+		t.Errorf("a changed file is still trusted: %+v", c.Policy)
+	}
+	files, err := filepath.Glob(filepath.Join(o.Home, "trusted", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("the record of the trust: %v, %v", info.Mode(), err)
+	}
+}

@@ -1,0 +1,185 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settle is how long files must be quiet before they are read again: an
+	// editor's save is several events.
+	settle = 75 * time.Millisecond
+	// longest is how long events that do not end put that off.
+	longest = time.Second
+	// pollEvery is how often files are looked at where they cannot be watched.
+	pollEvery = 2 * time.Second
+)
+
+// Watch calls changed with the new configuration each time the content of a file
+// of c has changed since it was loaded, until ctx ends, whose error it returns. When the new content
+// is wrong, changed gets the last good configuration and the error. The calls
+// come one at a time. Where the system has no watches left, the files are looked
+// at every two seconds.
+func (c *Config) Watch(ctx context.Context, changed func(*Config, error)) error {
+	w := watch{current: c, seen: c.seen}
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return w.poll(ctx, changed)
+	}
+	defer watcher.Close()
+	w.watcher = watcher
+	if err := w.addAll(); err != nil {
+		return w.poll(ctx, changed)
+	}
+	w.reload(changed) // what changed before the watch stood
+	return w.run(ctx, changed)
+}
+
+// A watch is a Watch under way; one goroutine owns it.
+type watch struct {
+	current *Config
+	seen    [sha256.Size]byte
+	watcher *fsnotify.Watcher
+}
+
+func (w *watch) run(ctx context.Context, changed func(*Config, error)) error {
+	timer := time.NewTimer(settle)
+	timer.Stop()
+	defer timer.Stop()
+	var since time.Time // the first event that is not dealt with
+	event := func() {
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if time.Since(since) < longest {
+			timer.Reset(settle)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.watcher.Events:
+			event()
+		case _, open := <-w.watcher.Errors: // an overflow: anything may have changed
+			if !open {
+				return w.poll(ctx, changed)
+			}
+			event()
+		case <-timer.C:
+			since = time.Time{}
+			if err := w.addAll(); err != nil { // directories come and go
+				return w.poll(ctx, changed)
+			}
+			w.reload(changed)
+		}
+	}
+}
+
+func (w *watch) poll(ctx context.Context, changed func(*Config, error)) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+			w.reload(changed)
+		}
+	}
+}
+
+// reload reads the files again if they are different.
+func (w *watch) reload(changed func(*Config, error)) {
+	now := w.current.fingerprint()
+	if now == w.seen {
+		return
+	}
+	w.seen = now
+	next, err := Load(w.current.sameOptions())
+	if err != nil {
+		changed(w.current, fmt.Errorf("reloading the configuration; the previous one still holds: %w", err))
+		return
+	}
+	w.current, w.seen = next, next.seen
+	changed(next, nil)
+}
+
+// addAll watches the directories that the files are in; adding one twice is nothing.
+func (w *watch) addAll() error {
+	for _, file := range w.current.watched() {
+		for _, dir := range directories(file) {
+			if err := w.watcher.Add(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// directories are what to watch to see a file change: where it is, or until that
+// exists the nearest directory above, and where it really is when it is a link.
+func directories(file string) []string {
+	dir := filepath.Dir(file)
+	for {
+		info, err := os.Stat(dir)
+		if err == nil && info.IsDir() || filepath.Dir(dir) == dir {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	dirs := []string{dir}
+	if target, err := filepath.EvalSymlinks(file); err == nil && filepath.Dir(target) != dir {
+		dirs = append(dirs, filepath.Dir(target))
+	}
+	return dirs
+}
+
+func (c *Config) files() []string {
+	files := []string{c.userPath()}
+	if c.o.ProjectDir != "" {
+		files = append(files, filepath.Join(c.o.ProjectDir, ProjectFile))
+	}
+	return files
+}
+
+// watched are the files whose changes count.
+func (c *Config) watched() []string {
+	if c.Model.APIKeyFile == "" {
+		return c.files()
+	}
+	return append(c.files(), c.Model.APIKeyFile)
+}
+
+// sameOptions are those that load c again.
+func (c *Config) sameOptions() Options {
+	o := c.o
+	o.Home = c.Home // what the variables and the working directory said then
+	return o
+}
+
+// fingerprint is a hash of what the files say, or why they cannot be read.
+func (c *Config) fingerprint() [sha256.Size]byte {
+	return readKeyFile(c.Model.APIKeyFile).sum(c.filesSum())
+}
+
+// sum adds the key to the hash of the other files.
+func (k keyFile) sum(files [sha256.Size]byte) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(files[:], "%v\n%s", k.err, k.key.Reveal()))
+}
+
+// filesSum is the fingerprint without the file of the key.
+func (c *Config) filesSum() [sha256.Size]byte {
+	h := sha256.New()
+	for _, file := range c.files() {
+		data, err := readRegular(file)
+		fmt.Fprintf(h, "%d %v\n%s", len(data), err, data)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}

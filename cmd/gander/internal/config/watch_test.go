@@ -1,0 +1,116 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+type change struct {
+	config *Config
+	err    error
+}
+
+// watching runs Watch and returns its calls.
+func watching(t *testing.T, c *Config) <-chan change {
+	t.Helper()
+	changes := make(chan change, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Watch(ctx, func(c *Config, err error) { changes <- change{c, err} }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Watch = %v", err)
+		}
+	})
+	return changes
+}
+
+// waitFor reads changes until one has the level, and fails on an error before.
+func waitFor(t *testing.T, changes <-chan change, level string) {
+	t.Helper()
+	for c := range changes {
+		if c.err != nil {
+			t.Fatal(c.err)
+		}
+		if c.config.Log.Level == level {
+			return
+		}
+	}
+}
+
+func level(l string) string { return `{"log": {"level": "` + l + `"}}` }
+
+// save replaces a file as careful editors do.
+func save(t *testing.T, path, content string) {
+	t.Helper()
+	write(t, path+"~", content)
+	if err := os.Rename(path+"~", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "not", "there", "yet")
+	c, err := Load(Options{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := watching(t, c)
+	file := filepath.Join(home, UserFile)
+	write(t, file, level("info"))
+	waitFor(t, changes, "info")
+	save(t, file, level("debug"))
+	waitFor(t, changes, "debug")
+	save(t, file, level("loud"))
+	bad := <-changes
+	if bad.err == nil || !strings.Contains(bad.err.Error(), "log.level") || bad.config.Log.Level != "debug" {
+		t.Errorf("bad file: %v, %v; want the old one and the error", bad.config, bad.err)
+	}
+	save(t, file, level("error"))
+	waitFor(t, changes, "error")
+	if err := os.RemoveAll(home); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, changes, "warn")
+	write(t, file, level("silent"))
+	waitFor(t, changes, "silent")
+}
+
+// A file that is a link changes where it is kept.
+func TestWatchLink(t *testing.T) {
+	home, kept := t.TempDir(), filepath.Join(t.TempDir(), "dotfiles.json")
+	write(t, kept, level("info"))
+	if err := os.Symlink(kept, filepath.Join(home, UserFile)); err != nil {
+		t.Skip("this system has no links for this person:", err)
+	}
+	c, err := Load(Options{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := watching(t, c)
+	save(t, kept, level("debug"))
+	waitFor(t, changes, "debug")
+}
+
+func TestPoll(t *testing.T) {
+	home := t.TempDir()
+	c, err := Load(Options{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watch{current: c, seen: c.seen}
+	var got []change
+	record := func(c *Config, err error) { got = append(got, change{c, err}) }
+	w.reload(record)
+	write(t, filepath.Join(home, UserFile), level("info"))
+	w.reload(record)
+	w.reload(record)
+	if len(got) != 1 || got[0].config.Log.Level != "info" {
+		t.Errorf("changes = %+v, want one", got)
+	}
+}

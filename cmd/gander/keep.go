@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/keeper"
+	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/telemetry"
+)
+
+// loopKeep is the hidden command of a run's host process, which gander serve starts.
+func (a *app) loopKeep() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:     "keep",
+		Short:   "hold the sandbox of one unattended run",
+		Example: "  gander loop keep --run ID   # what gander serve starts for each run",
+		Hidden:  true,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.keep(cmd.Context(), id) },
+	}
+	cmd.Flags().StringVar(&id, "run", "", "the run's id")
+	cmd.Flags().StringVar(&a.flags.Model, "model", "", "the model (default: the configuration's)")
+	return cmd
+}
+
+func (a *app) keep(ctx context.Context, id string) error {
+	dir, err := keeper.RunDir(a.cfg.Home, id)
+	if err != nil {
+		return err
+	}
+	spec, err := dir.Spec()
+	if err != nil {
+		return err
+	}
+	token, err := dir.Token()
+	if err != nil {
+		return err
+	}
+	a.secrets.learn([]string{token})
+	w := a.wire()
+	defer a.follow(ctx, w)()
+	o, err := w.keeperOptions(ctx, dir, spec)
+	if err != nil {
+		return err
+	}
+	return keeper.Run(ctx, o)
+}
+
+// keeperOptions are what the keeper of a run is made of, the same as an editor's
+// session has: the agent, the driver, the policy of the workspace and the ways out.
+func (w *wiring) keeperOptions(ctx context.Context, dir keeper.Dir, spec keeper.Spec) (keeper.Options, error) {
+	agent, err := w.looper(spec.Agent)
+	if err != nil {
+		return keeper.Options{}, err
+	}
+	driver, err := w.loopDriver(spec.Driver, spec.Workspace)
+	if err != nil {
+		return keeper.Options{}, err
+	}
+	l := &looping{w: w, ctx: ctx, spec: spec, driver: driver, notice: func(text string) { w.log.Warn(text) }}
+	l.leaks = router.NewLeaks(router.LeakOptions{
+		Mode: w.canaries(spec.Workspace), Project: spec.Workspace, Own: w.rules().Own, Context: ctx, Log: w.log,
+		Notice: func(_, text string) { l.tell(text) },
+		Stop: func(reason string) {
+			l.tell(reason)
+			if err := keeper.NewClient(dir).Cancel(ctx); err != nil { // by the socket, as a person would
+				w.log.Warn("the iteration could not be cancelled", "err", err)
+			}
+		},
+		Spawn: func(f func()) { go f() }, // ends with ctx, or the one request it makes
+	})
+	l.said = map[telemetry.Type]io.Writer{telemetry.Text: l.leaks.Writer(recorded), telemetry.Thought: l.leaks.Writer(recorded)}
+	return keeper.Options{
+		Home: w.config().Home, Dir: dir, Agent: agent, Driver: driver,
+		Place: l.place, Examine: l.examine, OpenModel: l.openModel, OpenEgress: l.openEgress, Leaks: l.look, Log: w.log,
+	}, nil
+}
+
+// looper is the agent of a name, as one that a loop can run.
+func (w *wiring) looper(name string) (keeper.Agent, error) {
+	a, err := w.agent(name)
+	if err != nil {
+		return nil, err
+	}
+	once, ok := a.(keeper.Agent)
+	if !ok {
+		return nil, usageError("%s cannot be run by a loop, which needs an agent that works through one instruction and ends: take one of %v", name, agentNames())
+	}
+	return once, nil
+}
+
+// loopDriver is the driver of a --sandbox choice in a workspace. Nobody is there to
+// answer an agent's questions, so that it needs a sandbox.
+func (w *wiring) loopDriver(choice, workspace string) (sandbox.Driver, error) {
+	if choice == "" {
+		c, err := w.choose(workspace)
+		if err != nil {
+			return nil, err
+		}
+		choice = c.Sandbox
+	}
+	if chosenDriver(choice, runtime.GOOS) == router.Off {
+		return nil, usageError("an unattended run needs a sandbox: take --sandbox local or docker")
+	}
+	return w.driver(choice)
+}
+
+// recorded is where the leak canaries have seen something in what is kept of a run.
+const recorded = "what the agent says and does, which is recorded"
+
+// looping is the wiring of one run.
+type looping struct {
+	w      *wiring
+	ctx    context.Context
+	spec   keeper.Spec
+	driver sandbox.Driver
+	leaks  *router.Leaks
+	said   map[telemetry.Type]io.Writer // look at texts that come in pieces
+
+	// mu guards notice, that of the present sandbox.
+	mu     sync.Mutex
+	notice func(text string)
+}
+
+// tell tells the person something about the present sandbox.
+func (l *looping) tell(text string) {
+	l.mu.Lock()
+	notice := l.notice
+	l.mu.Unlock()
+	notice(text)
+}
+
+// place is what the policy of the workspace adds to the sandbox.
+func (l *looping) place(notice func(string)) (keeper.Place, error) {
+	l.mu.Lock()
+	l.notice = notice
+	l.mu.Unlock()
+	l.leaks.Look()
+	p, err := l.w.sandboxPolicy(l.spec.Workspace)
+	if err != nil {
+		return keeper.Place{}, err
+	}
+	if n := len(p.Refused); n > 0 {
+		notice(fmt.Sprintf("The workspace's .gander.json asks for %d things more than you allow and does not get them; see gander policy check.", n))
+	}
+	rules := l.w.rules()
+	rules.Writes = p.Writes
+	return keeper.Place{Rules: rules, Limits: p.Bounds(), Mounts: p.Mounts, Env: p.Env}, nil
+}
+
+func (l *looping) examine(ctx context.Context, sb sandbox.Sandbox) ([]string, error) {
+	p, err := l.w.policyOf(l.spec.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return router.Examine(ctx, sb, l.spec.Workspace, p.Git, l.driver.Name())
+}
+
+// way is what leads out of the run's sandbox. Nobody is there to be asked about hosts.
+func (l *looping) way() router.Way {
+	return router.Way{
+		Session: acp.SessionID(l.spec.SessionID), WorkingDir: l.spec.Workspace, Agent: l.spec.Agent, Context: l.ctx, Leaks: l.leaks,
+		Notice: func(_, text string) { l.tell(text) },
+		Ask:    func(context.Context, string, int) router.HostAnswer { return router.HostUnasked },
+	}
+}
+
+// openModel opens the gateway. What the run may use holds beside the policy's budget.
+func (l *looping) openModel(_ func(string), observe func(loop.ModelEvent)) (keeper.Model, error) {
+	g, err := l.w.openModelWithin(l.way(), gateway.Budget{MaxTokens: l.spec.Limits.Tokens, MaxCost: l.spec.Limits.Cost}, func(e gateway.Event) {
+		if told, ok := modelEvent(e); ok {
+			observe(told)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// modelEvent is what a loop is told of a model call; nothing of one that began, or was
+// given up here.
+func modelEvent(e gateway.Event) (told loop.ModelEvent, ok bool) {
+	if e.Method != http.MethodPost {
+		return told, false
+	}
+	switch e.Kind {
+	case gateway.Started, gateway.Cancelled, gateway.Aborted:
+		return told, false
+	case gateway.Finished:
+		told.OK = true
+	default:
+		told.Error = e.Message
+	}
+	told.Status = e.Status
+	if u := e.Usage; u != nil {
+		told.Usage = &telemetry.Usage{Input: int64(u.Input), Output: int64(u.Output), Total: int64(u.Total)}
+	}
+	return told, true
+}
+
+func (l *looping) openEgress(func(string)) (keeper.Egress, error) {
+	door, err := l.w.openEgress(l.way())
+	if err != nil || door == nil {
+		return nil, err
+	}
+	return door, nil
+}
+
+// look looks for content of closed files in what is about to be kept.
+func (l *looping) look(e telemetry.Event) error {
+	if !l.leaks.On() {
+		return nil
+	}
+	if e.Type == telemetry.IterationStart {
+		l.leaks.Look()
+	}
+	if pieces := l.said[e.Type]; pieces != nil {
+		_, err := io.WriteString(pieces, e.Content)
+		return err
+	}
+	return l.leaks.Check(recorded, []byte(e.Summary+"\n"+e.Content))
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/goose"
+	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/opencode"
+	"gander.dev/gander/sandbox/telemetry"
+)
+
+// The variables of a loop without a keeper; sandbox/.env.example explains them.
+const (
+	planeURLVariable   = "CONTROL_PLANE_URL"
+	planeTokenVariable = "CONTROL_PLANE_TOKEN"
+	planeRunVariable   = "CONTROL_PLANE_RUN"
+	paceVariable       = "ITERATION_SLEEP"
+)
+
+// bootstrapFile is where the images say to the agent who it is.
+const bootstrapFile = "/state/BOOTSTRAP.md"
+
+// loopRunFlags are the flags of gander loop run.
+type loopRunFlags struct {
+	supervised           bool
+	agent, workspace     string
+	state, prompt        string
+	iterations, tokens   int64
+	wallClock, iteration time.Duration
+	idle                 time.Duration
+	cost                 float64
+	failures             int
+}
+
+func (a *app) loopRun() *cobra.Command {
+	var f loopRunFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "the loop itself, as it runs inside a sandbox or a container",
+		Long: `run is the loop as it runs inside a sandbox: iterations of goose or opencode, each
+with an instruction made of who the agent is (/state/BOOTSTRAP.md), its memory
+(.memory.md in the workspace), its tasks (.tasks.md) and the prompt. gander serve starts
+it with --supervised; a person runs it in a container, as the images' agent-loop.sh does.
+
+Without --supervised it asks the control plane that CONTROL_PLANE_URL names for the
+prompt and for messages, and sends it its events; they wait in a file while it is away.
+It ends when the agent has written .done, when a limit is reached, and on SIGTERM. Its
+state survives: it goes on counting when it is started again.`,
+		Example: `  gander loop run --agent goose --prompt "fix the tests" --max-iterations 5
+  CONTROL_PLANE_URL=http://127.0.0.1:3000 gander loop run --agent opencode`,
+		Annotations: unconfigured(),
+		Args:        cobra.NoArgs,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return a.runLoop(cmd.Context(), f) },
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.supervised, "supervised", false, "commands come on stdin and events go to stdout: for gander serve")
+	fl.StringVar(&f.agent, "agent", goose.Name, "the agent: goose or opencode")
+	fl.StringVar(&f.workspace, "workspace", "", "where the agent works (default: the current directory)")
+	fl.StringVar(&f.state, "state", "", "where the loop keeps its state and its events (default: loop/standalone in gander's own directory)")
+	fl.StringVar(&f.prompt, "prompt", "", "what the agent is asked, as long as no control plane says so")
+	fl.Int64Var(&f.iterations, "max-iterations", 0, "end after this many iterations (0: no limit)")
+	fl.DurationVar(&f.wallClock, "max-time", 0, "end after this long, pauses included (0: no limit)")
+	fl.DurationVar(&f.iteration, "iteration-timeout", loop.DefaultIteration.Duration(), "how long one iteration may take")
+	fl.DurationVar(&f.idle, "idle-timeout", loop.DefaultIdle.Duration(), "how long the agent may say nothing")
+	fl.Int64Var(&f.tokens, "max-tokens", 0, "end when this many tokens are used (0: no limit)")
+	fl.Float64Var(&f.cost, "max-cost", 0, "end when the agent has counted this cost (0: no limit)")
+	fl.IntVar(&f.failures, "max-failures", loop.DefaultFailures, "pause after this many failed iterations in a row")
+	completeFlag(cmd, "agent", agentNames()...)
+	return cmd
+}
+
+// loopParsers are the agents that there are loops of.
+func loopParsers() map[string]func() loop.Parser {
+	return map[string]func() loop.Parser{
+		goose.Name:    func() loop.Parser { return new(goose.Events) },
+		opencode.Name: func() loop.Parser { return new(opencode.Events) },
+	}
+}
+
+func (a *app) runLoop(ctx context.Context, f loopRunFlags) error {
+	if err := loop.Closed(); err != nil {
+		return err
+	}
+	o := loop.ServeOptions{Driver: local.NewOff(local.Options{Log: a.log}), Parsers: loopParsers(), Log: a.log}
+	if f.supervised {
+		return loop.Serve(ctx, a.in, a.out, o)
+	}
+	if a.configured != nil {
+		return &exitError{exitUsage, a.configured}
+	}
+	state, err := filepath.Abs(cmp.Or(f.state, filepath.Join(a.cfg.Home, "loop", "standalone")))
+	if err != nil {
+		return fmt.Errorf("finding the directory of the loop's state: %w", err)
+	}
+	start, err := a.loopStartHere(f, filepath.Join(state, "tmp"))
+	if err != nil {
+		return err
+	}
+	plane := telemetry.Target{URL: variable(a.environ, planeURLVariable), Token: variable(a.environ, planeTokenVariable)}
+	start.Prompt = loop.Prompt{Content: f.prompt, Known: plane.URL == "" || f.prompt != ""}
+	err = loop.Standalone(ctx, loop.StandaloneOptions{ServeOptions: o, Start: start, Dir: state, Plane: plane, Show: a.showEvent})
+	if err == nil && ctx.Err() != nil {
+		return nil // told to stop: that is done
+	}
+	return err
+}
+
+// loopStartHere is what a loop without a keeper runs, with a directory for temporary files.
+func (a *app) loopStartHere(f loopRunFlags, temporary string) (loop.Start, error) {
+	workspace, err := filepath.Abs(f.workspace)
+	if err != nil {
+		return loop.Start{}, fmt.Errorf("finding the workspace: %w", err)
+	}
+	run, err := a.plainAgent(f.agent, temporary)
+	if err != nil {
+		return loop.Start{}, err
+	}
+	pace, err := paceOf(variable(a.environ, paceVariable))
+	if err != nil {
+		return loop.Start{}, err
+	}
+	bootstrap, err := os.ReadFile(bootstrapFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.log.Warn("who the agent is cannot be read; gander's own text is taken", "err", err)
+	}
+	limits := loop.Limits{
+		Iterations: f.iterations, WallClock: seconds(f.wallClock), Iteration: seconds(f.iteration), Idle: seconds(f.idle),
+		Tokens: f.tokens, Cost: f.cost, Failures: f.failures,
+	}
+	if min(limits.Iterations, limits.Tokens, int64(limits.WallClock), int64(limits.Iteration), int64(limits.Idle), int64(limits.Failures)) < 0 || !(limits.Cost >= 0) {
+		return loop.Start{}, usageError("a limit below 0 makes no sense; 0 means that there is none, or the usual one")
+	}
+	return loop.Start{
+		RunID: variable(a.environ, planeRunVariable), Agent: f.agent, Workspace: workspace, Bootstrap: string(bootstrap),
+		Run: run, Limits: limits, Pace: pace,
+	}, nil
+}
+
+// seconds rounds up: a limit of half a second is one.
+func seconds(d time.Duration) loop.Seconds {
+	return loop.Seconds(math.Ceil(d.Seconds()))
+}
+
+// paceOf reads ITERATION_SLEEP, which is in seconds.
+func paceOf(value string) (time.Duration, error) {
+	if value == "" {
+		return loop.DefaultPace, nil
+	}
+	s, err := strconv.ParseFloat(strings.TrimSuffix(value, "s"), 64)
+	if err != nil || !(s >= 0) || s > 24*60*60 {
+		return 0, usageError("%s is %q; it is the time between iterations in seconds, at most a day", paceVariable, value)
+	}
+	return max(time.Duration(s*float64(time.Second)), time.Millisecond), nil
+}
+
+// plainAgent is how an agent is started where nobody has made a sandbox for it: with
+// the environment that there is, the key in it. The control plane's token is not the
+// agent's business.
+func (a *app) plainAgent(name, temporary string) (loop.AgentCommand, error) {
+	if loopParsers()[name] == nil {
+		return loop.AgentCommand{}, usageError("--agent %q: choose one of %s", name, strings.Join(agentNames(), ", "))
+	}
+	command, err := a.cfg.FindAgent(name)
+	if err != nil {
+		return loop.AgentCommand{}, err
+	}
+	endpoint, err := a.cfg.Endpoint(name) // what is missing may be there under the agent's own name
+	env := acpagent.Without(a.environ, planeTokenVariable)
+	if name == opencode.Name {
+		if err != nil && variable(env, "LLM_BASE_URL") == "" {
+			return loop.AgentCommand{}, err
+		}
+		return loop.AgentCommand{Args: opencode.OneShotArgs("", temporary, command...), Env: opencode.PlainEnvironment(env, endpoint.BaseURL, endpoint.APIKey.Reveal(), endpoint.Model)}, nil
+	}
+	if err != nil && variable(env, "OPENAI_HOST") == "" {
+		return loop.AgentCommand{}, err
+	}
+	return loop.AgentCommand{Args: goose.OneShotArgs(command...), Env: goose.PlainEnvironment(env, endpoint.BaseURL, endpoint.APIKey.Reveal(), endpoint.Model)}, nil
+}
+
+// showEvent prints an event as a line.
+func (a *app) showEvent(e telemetry.Event) {
+	line := fmt.Sprintf("%s %4d %-15s %s", time.UnixMilli(e.Time).UTC().Format(time.TimeOnly), e.Iteration, e.Type, e.Summary)
+	fmt.Fprintln(a.out, a.secrets.hideIn(line))
+}

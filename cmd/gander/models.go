@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/router"
+)
+
+// openModel opens the gateway of one session of an agent.
+func (w *wiring) openModel(way router.Way) (router.Model, error) {
+	g, err := w.openModelWithin(way, gateway.Budget{}, func(gateway.Event) {})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// openModelWithin is openModel with a budget that holds beside the policy's, and with
+// who else wants to hear of the calls.
+func (w *wiring) openModelWithin(way router.Way, budget gateway.Budget, observe func(gateway.Event)) (*gateway.Gateway, error) {
+	endpoint, err := w.config().Endpoint(way.Agent)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.policyOf(way.WorkingDir)
+	if err != nil {
+		return nil, err
+	}
+	out := w.outlet(way)
+	o := modelOptions(p.Model, out.meter, way.Leaks)
+	o.Budget = o.Budget.Within(budget)
+	return w.policedGateway(o, endpoint, func(e gateway.Event) {
+		w.models.see(e)
+		observe(e)
+		if e.Usage != nil {
+			if err := out.keepSpent(); err != nil {
+				w.log.Warn("what the session has spent is not kept; its budget begins anew after a restart", "session", way.Session, "err", err)
+			}
+		}
+		if text := modelNotice(e); text != "" {
+			way.Notice("warning", text)
+		}
+	})
+}
+
+// gateway makes the way out to an endpoint, for gander's own calls.
+func (w *wiring) gateway(e config.Endpoint, observe func(gateway.Event)) (*gateway.Gateway, error) {
+	return w.policedGateway(gateway.Options{}, e, observe)
+}
+
+// policedGateway is gateway with the rules that are in o.
+func (w *wiring) policedGateway(o gateway.Options, e config.Endpoint, observe func(gateway.Event)) (*gateway.Gateway, error) {
+	o.Endpoint = gateway.Endpoint{BaseURL: e.BaseURL, APIKey: e.APIKey.Reveal(), Model: e.Model}
+	o.Proxy, o.Observe, o.Log = proxyOf(w.environ), observe, w.log
+	g, err := gateway.New(o)
+	if err == nil {
+		w.secrets.learn([]string{g.Token()}) // it is in a variable named KEY inside
+	}
+	return g, err
+}
+
+// modelNotice is what a person is told of a model call; mostly nothing.
+func modelNotice(e gateway.Event) string {
+	switch e.Kind {
+	case gateway.Started, gateway.Finished, gateway.Cancelled, gateway.Aborted:
+		return ""
+	}
+	if e.Failures > 1 {
+		return fmt.Sprintf("%s (%d times in a row)", e.Message, e.Failures)
+	}
+	return e.Message
+}
+
+// modelWatch remembers how the last model call ended. That an agent lists the
+// models is no such call: some do after a failure.
+type modelWatch struct {
+	// mu guards failure.
+	mu      sync.Mutex
+	failure string
+}
+
+func (m *modelWatch) see(e gateway.Event) {
+	if e.Method != http.MethodPost {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e.Kind {
+	case gateway.Started, gateway.Cancelled, gateway.Aborted:
+	case gateway.Finished:
+		m.failure = ""
+	default:
+		m.failure = e.Message
+	}
+}
+
+// lastFailure is why the last model call failed; empty when it did not.
+func (m *modelWatch) lastFailure() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failure
+}
+
+// proxyOf is the HTTP proxy that the environment names (HTTPS_PROXY, HTTP_PROXY,
+// NO_PROXY, in either case). It applies to gander's own calls, not inside sandboxes.
+func proxyOf(environ []string) func(*http.Request) (*url.URL, error) {
+	env := map[string]string{}
+	for _, v := range environ {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			env[name] = value
+		}
+	}
+	first := func(name string) string {
+		if v := env[name]; v != "" {
+			return v
+		}
+		return env[strings.ToLower(name)]
+	}
+	proxy := (&httpproxy.Config{
+		HTTPProxy: first("HTTP_PROXY"), HTTPSProxy: first("HTTPS_PROXY"), NoProxy: first("NO_PROXY"),
+	}).ProxyFunc()
+	return func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
+}

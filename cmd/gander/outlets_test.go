@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/egress"
+	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/router"
+)
+
+// What a session has spent counts on in another process, until it is deleted.
+func TestSpentIsKept(t *testing.T) {
+	cfg, err := config.Load(config.Options{Environ: []string{"HOME=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	way := router.Way{Session: "a-session", WorkingDir: t.TempDir(), Context: t.Context(), Notice: func(string, string) { told++ }}
+	w := func() *wiring { return &wiring{cfg: cfg} }
+	o := w().outlet(way)
+	o.meter = gateway.ResumeMeter(gateway.Spent{Calls: 2, Input: 30, Output: 4, Cost: 0.5, Unpriced: 1})
+	if err := o.keepSpent(); err != nil {
+		t.Fatal(err)
+	}
+	if got := w().outlet(way).meter.Spent(); got != o.meter.Spent() {
+		t.Errorf("in another process: %+v", got)
+	}
+	if got := w().spent(way.Session); got != "2 calls, 30 tokens in and 4 out, cost 0.5 without 1 calls that have no price" {
+		t.Errorf("in words: %s", got)
+	}
+	info, err := os.Stat(o.spent)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v", info, err)
+	}
+	if err := os.WriteFile(o.spent, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := w().outlet(way).meter.Spent(); got != (gateway.Spent{}) || told != 1 {
+		t.Errorf("a file that cannot be read: %+v, told %d times", got, told)
+	}
+	if err := router.Forget(cfg.Home, way.Session); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(o.spent); !os.IsNotExist(err) {
+		t.Errorf("after the session was deleted: %v", err)
+	}
+}
+
+// A host that was allowed for a project is allowed in that project only, and not any
+// more when it was taken back.
+func TestHostMemory(t *testing.T) {
+	store := permit.Open(t.TempDir())
+	here, there := hostMemory{store, t.TempDir()}, hostMemory{store, t.TempDir()}
+	allowed := func(m hostMemory) bool {
+		ok, err := m.allows("a.example:443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if err := here.add("a.example:443"); err != nil || !allowed(here) || allowed(there) {
+		t.Errorf("%v; here %t, there %t", err, allowed(here), allowed(there))
+	}
+	if n, err := store.Clear(here.project); n != 1 || err != nil || allowed(here) {
+		t.Errorf("taken back: %d, %v, %t", n, err, allowed(here))
+	}
+}
+
+// The configuration knows the presets that there are.
+func TestPresetsAreKnown(t *testing.T) {
+	field, _ := reflect.TypeFor[policy.Network]().FieldByName("Presets")
+	names := strings.Split(field.Tag.Get("enum"), ",")
+	if slices.Sort(names); !slices.Equal(names, egress.Presets()) {
+		t.Errorf("the configuration takes the presets %q, there are %q", names, egress.Presets())
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"gander.dev/gander/acp"
+)
+
+// asked is what is shown of the tool call that a permission is about.
+type asked struct {
+	Title   string          `json:"title"`
+	Kind    string          `json:"kind"`
+	Content json.RawMessage `json:"content"`
+}
+
+// RequestPermission implements acp.Client by the --approve policy.
+func (c *terminalClient) RequestPermission(ctx context.Context, req *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+	var call asked
+	_ = json.Unmarshal(req.ToolCall, &call) // an unreadable call is asked about without a title
+	resp := c.decide(ctx, &call, req.Options)
+	if c.flags.format == formatJSON {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.printValue(map[string]any{"permission": map[string]any{"toolCall": req.ToolCall, "outcome": resp.Outcome}})
+	}
+	return resp, nil
+}
+
+func (c *terminalClient) decide(ctx context.Context, call *asked, options []acp.PermissionOption) *acp.RequestPermissionResponse {
+	switch c.flags.approve {
+	case approveAll:
+		return c.allow(options)
+	case approveReads:
+		if call.Kind == "read" || call.Kind == "search" {
+			return c.allow(options)
+		}
+	case approveAsk:
+		if c.answers != nil {
+			return c.ask(ctx, call, options)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied = true
+	c.progress("✗ not allowed: " + oneLine(call.Title))
+	return choose(options, "reject_once", "reject_always")
+}
+
+func (c *terminalClient) allow(options []acp.PermissionOption) *acp.RequestPermissionResponse {
+	return choose(options, "allow_once", "allow_always")
+}
+
+// ask asks the person, again when the answer is none of the options. What is not
+// an answer allows nothing.
+func (c *terminalClient) ask(ctx context.Context, call *asked, options []acp.PermissionOption) *acp.RequestPermissionResponse {
+	c.answers.turn.Lock() // one question at a time
+	defer c.answers.turn.Unlock()
+	for range 3 {
+		c.mu.Lock()
+		c.question(call, options)
+		c.mu.Unlock()
+		text, err := c.answers.next(ctx)
+		if ctx.Err() != nil {
+			return acp.CancelledOutcome()
+		}
+		if err != nil {
+			break
+		}
+		var n int
+		if _, err := fmt.Sscan(text, &n); err == nil && n >= 1 && n <= len(options) {
+			return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: options[n-1].OptionID}}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied = true
+	return choose(options, "reject_once", "reject_always")
+}
+
+// linesOfQuestion bounds what is shown of what is asked about.
+const linesOfQuestion = 40
+
+// question puts a question on the terminal, whatever the format. mu is held.
+func (c *terminalClient) question(call *asked, options []acp.PermissionOption) {
+	c.breakFrom(inAnswer)
+	c.breakFrom(inThought)
+	out := c.app.err
+	fmt.Fprintf(out, "? %s asks to use: %s\n", c.agent, printable(call.Title))
+	for _, line := range excerpt(toolText(call.Content), linesOfQuestion) {
+		fmt.Fprintln(out, "  │ "+printable(line))
+	}
+	for i, o := range options {
+		fmt.Fprintf(out, "  %d) %s\n", i+1, printable(strings.ReplaceAll(o.Name, "_", " ")))
+	}
+	fmt.Fprintf(out, "Answer with a number (1-%d): ", len(options))
+}
+
+// choose selects the agent's own option of the first kind that there is.
+func choose(options []acp.PermissionOption, kinds ...string) *acp.RequestPermissionResponse {
+	for _, kind := range kinds {
+		for _, o := range options {
+			if o.Kind == kind {
+				return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: o.OptionID}}
+			}
+		}
+	}
+	return acp.CancelledOutcome()
+}
+
+// A lineSource reads lines when they are asked for, so that waiting for one can
+// be given up. A line that came too late answers the next question.
+type lineSource struct {
+	turn  sync.Mutex // held by who asks
+	in    io.Reader
+	once  sync.Once
+	lines chan string
+}
+
+func newLineSource(in io.Reader) *lineSource {
+	return &lineSource{in: in, lines: make(chan string)}
+}
+
+// next returns the next line; io.EOF when there is none.
+func (l *lineSource) next(ctx context.Context) (string, error) {
+	l.once.Do(func() { go l.read() }) // ends with the input, or with the process
+	select {
+	case line, ok := <-l.lines:
+		if !ok {
+			return "", io.EOF
+		}
+		return strings.TrimSpace(line), nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (l *lineSource) read() {
+	defer close(l.lines)
+	s := bufio.NewScanner(l.in)
+	for s.Scan() {
+		l.lines <- s.Text()
+	}
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/router"
+)
+
+// sandboxPolicy is the policy of a project, with what its trusted file adds to what
+// drivers and agents have of the person's.
+func (w *wiring) sandboxPolicy(project string) (router.SandboxPolicy, error) {
+	person := w.config()
+	cfg, err := person.ForProject(project)
+	if err != nil {
+		return router.SandboxPolicy{}, err
+	}
+	e := cfg.EffectivePolicy()
+	p := router.SandboxPolicy{Policy: e.Policy, Refused: e.Refused}
+	for _, path := range e.ReadOnlyPaths {
+		if !slices.Contains(person.Policy.ReadOnlyPaths, path) {
+			p.Mounts = append(p.Mounts, sandbox.Mount{Path: path})
+		}
+	}
+	known := person.SandboxEnvironment()
+	for _, v := range cfg.SandboxEnvironment() {
+		if !slices.Contains(known, v) {
+			p.Env = append(p.Env, v)
+		}
+	}
+	return p, nil
+}
+
+func (a *app) policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "what sandboxes may do: show, explain, check, trust",
+		Long: `The policy is the section "policy" of config.json, and of a project's .gander.json. A
+project's file may only tighten it, until you trust that file as it is.`,
+		Example: `  gander policy show
+  gander policy explain .env
+  gander policy explain github.com:443`,
+	}
+	group(cmd)
+	cmd.AddCommand(a.policyShowCommand(), a.policyExplainCommand(), a.policyCheckCommand(), a.policyTrustCommand())
+	return cmd
+}
+
+// projectConfig is the configuration of a project, for the commands of the policy.
+func (a *app) projectConfig(dir string) (*config.Config, string, error) {
+	cwd, err := projectDir(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	cfg, err := a.cfg.ForProject(cwd)
+	if err != nil {
+		return nil, "", &exitError{exitUsage, err}
+	}
+	return cfg, cwd, nil
+}
+
+func cwdFlag(cmd *cobra.Command, cwd *string) {
+	cmd.Flags().StringVar(cwd, "cwd", ".", "the project's directory")
+}
+
+func (a *app) policyShowCommand() *cobra.Command {
+	var cwd string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "the policy that holds in a project, and where each part of it is from",
+		Long: `show prints every setting of the policy that holds for sandboxes of this project, and
+the file and line that it is from.`,
+		Example: `  gander policy show
+  gander policy show --cwd ~/project --json`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, dir, err := a.projectConfig(cwd)
+			if err != nil {
+				return err
+			}
+			shown := showPolicy(cfg, dir)
+			if asJSON {
+				return a.printJSON(shown)
+			}
+			return shown.print(a.out)
+		},
+	}
+	cwdFlag(cmd, &cwd)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+// shownPolicy is what gander policy show --json prints.
+type shownPolicy struct {
+	Project string `json:"project"`
+	// Trusted says that the project's file is trusted as it is; it need not exist.
+	Trusted bool          `json:"trusted"`
+	Policy  policy.Policy `json:"policy"`
+	// Protected are the groups of files that cannot be written.
+	Protected []string `json:"protectedGroups"`
+	// Settings are the parts of Policy that a file sets, with their place.
+	Settings []shownSetting `json:"settings"`
+	// Refused is what the project's file asks for and does not get.
+	Refused []policy.Request `json:"refused"`
+}
+
+type shownSetting struct {
+	Key    string        `json:"key"`
+	Value  string        `json:"value"`
+	Origin policy.Origin `json:"origin"`
+}
+
+func showPolicy(cfg *config.Config, dir string) shownPolicy {
+	e := cfg.EffectivePolicy()
+	s := shownPolicy{
+		Project: dir, Trusted: cfg.ProjectTrusted(), Policy: e.Policy, Protected: e.Writes.Groups(),
+		Settings: []shownSetting{}, Refused: append([]policy.Request{}, e.Refused...),
+	}
+	list := func(key string, values []string) {
+		for _, v := range values {
+			s.Settings = append(s.Settings, shownSetting{key, v, e.Origin(key, v)})
+		}
+	}
+	single := func(key string, value any) {
+		s.Settings = append(s.Settings, shownSetting{key, fmt.Sprint(value), e.Origin(key, "")})
+	}
+	list("readOnlyPaths", e.ReadOnlyPaths)
+	list("environment", e.Environment)
+	list("writes.protect", e.Writes.Protect)
+	list("writes.allow", e.Writes.Allow)
+	single("git", e.Git)
+	list("network.allow", e.Network.Allow)
+	list("network.presets", e.Network.Presets)
+	single("network.ask", e.Network.Ask)
+	single("model.allow", strings.Join(e.Model.Allow, " "))
+	single("model.maxTokens", e.Model.MaxTokens)
+	single("model.maxCost", e.Model.MaxCost)
+	list("model.prices", slices.Sorted(maps.Keys(e.Model.Prices)))
+	single("canaries", e.Canaries)
+	single("limits.memory", e.Limits.Memory)
+	single("limits.cpu", e.Limits.CPU)
+	single("limits.processes", e.Limits.Processes)
+	single("limits.disk", e.Limits.Disk)
+	single("limits.time", e.Limits.Time)
+	return s
+}
+
+func (s shownPolicy) print(out io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%-18s %s\n", "protected files", strings.Join(at(s.Protected), " "))
+	for _, set := range s.Settings {
+		value := set.Value
+		if value == "" {
+			value = "-"
+		}
+		fmt.Fprintf(&text, "%-18s %-28s %s\n", set.Key, visible(value), set.Origin)
+	}
+	if len(s.Refused) > 0 {
+		fmt.Fprintf(&text, "\n%s asks for more; see gander policy check.\n", filepath.Join(s.Project, config.ProjectFile))
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// at puts an @ before the names of groups.
+func at(names []string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, "@"+n)
+	}
+	return out
+}
+
+// visible is a text of a project's file for a terminal: quoted when it is not what
+// it looks like.
+func visible(s string) string {
+	if q := fmt.Sprintf("%q", s); q != `"`+s+`"` {
+		return q
+	}
+	return s
+}
+
+func (a *app) policyCheckCommand() *cobra.Command {
+	var cwd string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "whether the files are right, and what the project's asks for and does not get",
+		Long: `check reads your file and the project's. Exit code 0 when both are right and the
+project's asks for nothing beyond yours, 2 when one is wrong, 5 when the project's file
+asks for what it does not get.`,
+		Example: `  gander policy check
+  gander policy check --cwd ~/project --json`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, dir, err := a.projectConfig(cwd)
+			if err != nil {
+				return err
+			}
+			return a.checkPolicy(cfg, dir, asJSON)
+		},
+	}
+	cwdFlag(cmd, &cwd)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) checkPolicy(cfg *config.Config, dir string, asJSON bool) error {
+	shown := showPolicy(cfg, dir)
+	if asJSON {
+		if err := a.printJSON(shown); err != nil {
+			return err
+		}
+	} else if err := a.printPolicyCheck(cfg, shown); err != nil {
+		return err
+	}
+	if len(shown.Refused) > 0 {
+		return &exitError{code: exitPermission}
+	}
+	return nil
+}
+
+func (a *app) printPolicyCheck(cfg *config.Config, s shownPolicy) error {
+	if len(s.Refused) == 0 {
+		text := "the files are right"
+		if cfg.ProjectTrusted() {
+			text += "; the project's is trusted as it is"
+		}
+		_, err := fmt.Fprintln(a.out, text)
+		return err
+	}
+	if err := a.printRequests(s.Refused); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.out, "The project does not get this. gander policy trust grants all of it, until the file changes.")
+	return err
+}
+
+func (a *app) printRequests(requests []policy.Request) error {
+	for _, r := range requests {
+		if _, err := fmt.Fprintf(a.out, "%-18s %-28s %s\n", r.Key, visible(r.Value), r.Origin); err != nil {
+			return err
+		}
+	}
+	return nil
+}

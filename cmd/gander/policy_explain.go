@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/egress"
+	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/project"
+	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/supervise"
+)
+
+// explanation is what gander policy explain prints.
+type explanation struct {
+	What string `json:"what"`
+	Kind string `json:"kind"` // "path" or "host"
+	// Access is "none", "read", "write" or "absent" for a path, "allowed" or "refused"
+	// for a host.
+	Access string `json:"access"`
+	// Rule decides, and From is where it is.
+	Rule string `json:"rule,omitempty"`
+	From string `json:"from"`
+	// Effect is what the sandbox does, in a sentence.
+	Effect string `json:"effect"`
+}
+
+func (a *app) policyExplainCommand() *cobra.Command {
+	var cwd string
+	var write, host, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain PATH|HOST[:PORT]",
+		Short: "which rule decides about a path or a host, and what the sandbox does",
+		Long: `explain says whether programs in a sandbox of this project can read a path, with --write
+whether they can write it, or whether they can reach a host, by which rule, from which
+file and line. What exists as a file, or has a slash (./new.txt), is a path; --host makes
+it a host.
+Exit code 0 when they can, 5 when they cannot.`,
+		Example: `  gander policy explain .env
+  gander policy explain --write .git/config
+  gander policy explain github.com:443`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError("name one path or host, as in: gander policy explain .env")
+			}
+			cfg, dir, err := a.projectConfig(cwd)
+			if err != nil {
+				return err
+			}
+			x, err := a.explain(cfg, dir, args[0], host)
+			if err != nil {
+				return err
+			}
+			return a.printExplanation(x, write, asJSON)
+		},
+	}
+	cwdFlag(cmd, &cwd)
+	cmd.Flags().BoolVar(&write, "write", false, "ask about writing")
+	cmd.Flags().BoolVar(&host, "host", false, "it is a host, also when there is a file of that name")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) printExplanation(x explanation, write, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = a.printJSON(x)
+	} else {
+		_, err = fmt.Fprintf(a.out, "%s: %s\nrule  %s\nfrom  %s\n", visible(x.What), x.Effect, visible(cmp.Or(x.Rule, "-")), visible(x.From))
+	}
+	if err != nil {
+		return err
+	}
+	if may := x.Access == "write" || x.Access == "allowed" || x.Access == "read" && !write; !may {
+		return &exitError{code: exitPermission}
+	}
+	return nil
+}
+
+func (a *app) explain(cfg *config.Config, dir, what string, host bool) (explanation, error) {
+	if host || isHost(dir, what) {
+		return explainHost(cfg, what)
+	}
+	return a.explainPath(cfg, dir, what)
+}
+
+// isHost reports whether an argument is rather a host than a path.
+func isHost(dir, what string) bool {
+	if strings.ContainsAny(what, `/\`) || strings.HasPrefix(what, ".") || strings.HasPrefix(what, "~") {
+		return false
+	}
+	if _, err := os.Lstat(filepath.Join(dir, what)); err == nil {
+		return false
+	}
+	return strings.ContainsAny(what, ".:")
+}
+
+// defaultPort is that of a host without one.
+const defaultPort = 443
+
+func explainHost(cfg *config.Config, what string) (explanation, error) {
+	n := cfg.Policy.Network
+	rules, err := egress.ParseRules(n.Allow, n.Presets)
+	if err != nil {
+		return explanation{}, &exitError{exitUsage, err}
+	}
+	name, port := what, defaultPort
+	if h, p, err := net.SplitHostPort(what); err == nil {
+		name = h
+		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65535 {
+			return explanation{}, usageError("%q is not a host and a port", what)
+		}
+	}
+	d := egress.Explain(rules, name, port)
+	x := explanation{What: d.Address(), Kind: "host", Access: "refused", Rule: d.By, From: "built in: nothing but the model can be reached"}
+	switch {
+	case d.Allowed:
+		x.Access, x.Effect, x.From = "allowed", "can be reached through the proxy in the sandbox, when its name leads to a public address", ruleOrigin(cfg, d.By)
+	case n.Ask:
+		x.Effect, x.From = "cannot be reached unless you allow it when you are asked: "+d.Reason, cfg.EffectivePolicy().Origin("network.ask", "").String()
+	default:
+		x.Effect = "cannot be reached: " + d.Reason
+	}
+	return x, nil
+}
+
+// ruleOrigin is where the entry is by which a host is allowed.
+func ruleOrigin(cfg *config.Config, rule string) string {
+	e := cfg.EffectivePolicy()
+	for _, entry := range e.Network.Allow {
+		if r, err := egress.ParseRule(entry); err == nil && r.String() == rule {
+			return e.Origin("network.allow", entry).String()
+		}
+	}
+	for _, preset := range e.Network.Presets {
+		rules, err := egress.Preset(preset)
+		if err == nil && slices.ContainsFunc(rules, func(r egress.Rule) bool { return r.String() == rule }) {
+			return fmt.Sprintf("the preset %s of %s", preset, e.Origin("network.presets", preset))
+		}
+	}
+	return "policy.network"
+}
+
+func (a *app) explainPath(cfg *config.Config, dir, what string) (explanation, error) {
+	path := what
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			path = filepath.Join(home, rest)
+		}
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+		return a.explainInProject(cfg, dir, what, rel)
+	}
+	return explainOutside(cfg, filepath.Clean(path)), nil
+}
+
+// explainInProject decides as the supervisor does.
+func (a *app) explainInProject(cfg *config.Config, dir, what, rel string) (explanation, error) {
+	x := explanation{What: what, Kind: "path"}
+	rules := a.wire().rules()
+	set, err := ignore.NewSet(ignore.SetOptions{Root: dir, Global: rules.Own})
+	if err != nil {
+		return x, err
+	}
+	info, err := os.Lstat(filepath.Join(dir, rel))
+	d := set.Explain(filepath.Join(dir, rel), err == nil && info.IsDir())
+	if d.Ignored {
+		x.Access, x.Effect, x.Rule, x.From = "none", "is closed: nothing inside can read, write, rename or remove it", d.Rule.Text, "built in, as there is no .gooseignore"
+		if d.Rule.File != "" {
+			x.From = fmt.Sprintf("%s:%d", d.Rule.File, d.Rule.Line)
+		}
+		return x, nil
+	}
+	protection, err := supervise.Protection(dir, cfg.Policy.Writes)
+	if err != nil {
+		return x, err
+	}
+	if r, ok := protection.Protects(filepath.ToSlash(rel)); ok {
+		x.Access, x.Rule, x.From = "read", r.Name(), cmp.Or(originOf(cfg, r.Pattern, r.Group), "built in")
+		x.Effect = "can be read and not written, made, renamed or removed: " + r.Why
+		if !r.Fixed {
+			x.Effect += fmt.Sprintf("; %q in policy.writes.allow allows it", r.Entry())
+		}
+		return x, nil
+	}
+	x.Access, x.Effect, x.From = "write", "can be read and written", "the project is the sandbox's to write"
+	return x, nil
+}
+
+// originOf is where Writes.Protect names a pattern or its group.
+func originOf(cfg *config.Config, pattern, group string) string {
+	for _, value := range []string{pattern, "@" + group} {
+		if o := cfg.EffectivePolicy().Origin("writes.protect", value); o.File != "" {
+			return o.String()
+		}
+	}
+	return ""
+}
+
+func explainOutside(cfg *config.Config, path string) explanation {
+	x := explanation{What: path, Kind: "path", Access: "absent", From: "built in", Effect: "is not there in the sandbox"}
+	for _, shown := range cfg.Policy.ReadOnlyPaths {
+		if project.Below(path, shown) {
+			x.Access, x.Rule, x.Effect = "read", shown, "can be read, and not written"
+			x.From = cfg.EffectivePolicy().Origin("readOnlyPaths", shown).String()
+			return x
+		}
+	}
+	driver := chosenDriver(cfg.Sandbox.Driver, runtime.GOOS)
+	system := slices.ContainsFunc(project.SystemDirs(), func(dir string) bool { return project.Below(path, dir) })
+	switch {
+	case driver == router.Off:
+		x.Access, x.Effect = "write", "is there as it is: there is no sandbox"
+	case driver == docker.Name && system:
+		x.Access, x.Effect = "read", "is the image's own in a container"
+	case system:
+		x.Access, x.Effect = "read", "can be read as far as everybody may, and not written: it is the system's"
+	}
+	return x
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+)
+
+func (a *app) policyTrustCommand() *cobra.Command {
+	var cwd string
+	var yes, revoke bool
+	cmd := &cobra.Command{
+		Use:   "trust",
+		Short: "give the project what its .gander.json asks for",
+		Long: `trust shows what the project's .gander.json would get beyond your own policy, asks, and
+remembers the content of the file. A file that changes, by anybody, is not trusted any
+more. Exit code 5 when you say no.`,
+		Example: `  gander policy trust
+  gander policy trust --cwd ~/project --yes
+  gander policy trust --revoke`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, dir, err := a.projectConfig(cwd)
+			if err != nil {
+				return err
+			}
+			if revoke {
+				return a.revokeTrust(cfg, dir)
+			}
+			return a.trust(cmd.Context(), cfg, dir, yes)
+		},
+	}
+	cwdFlag(cmd, &cwd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "take the trust back")
+	return cmd
+}
+
+// trust remembers the content that was read once, and shown.
+func (a *app) trust(ctx context.Context, cfg *config.Config, dir string, yes bool) error {
+	requests := cfg.EffectivePolicy().Refused
+	switch {
+	case cfg.ProjectFileContent() == nil:
+		return usageError("there is no %s in %s to be trusted", config.ProjectFile, dir)
+	case cfg.ProjectTrusted():
+		_, err := fmt.Fprintf(a.out, "%s is trusted already; gander policy show says what holds\n", config.ProjectFile)
+		return err
+	case len(requests) == 0:
+		_, err := fmt.Fprintf(a.out, "%s asks for nothing beyond your own policy; there is nothing to trust\n", config.ProjectFile)
+		return err
+	}
+	if err := a.printRequests(requests); err != nil {
+		return err
+	}
+	if err := a.confirmTrust(ctx, dir, yes); err != nil {
+		return err
+	}
+	if err := cfg.TrustStore().Trust(dir, cfg.ProjectFileContent()); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.out, "trusted, until %s changes; it counts for the next session\n", config.ProjectFile)
+	return err
+}
+
+func (a *app) confirmTrust(ctx context.Context, dir string, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(a.in) {
+		return usageError("nobody can be asked without a terminal; look at the list above and give --yes")
+	}
+	ok, err := newPrompter(a.in, a.err).yes(ctx, "Give all of this to agents in "+dir+"?", false)
+	if err == nil && !ok {
+		err = &exitError{exitPermission, errors.New("nothing was changed")}
+	}
+	return err
+}
+
+func (a *app) revokeTrust(cfg *config.Config, dir string) error {
+	had, err := cfg.TrustStore().Forget(dir)
+	if err != nil {
+		return fmt.Errorf("taking the trust back: %w", err)
+	}
+	text := "the project's file is not trusted any more; it counts for the next session"
+	if !had {
+		text = "the project's file was not trusted"
+	}
+	_, err = fmt.Fprintln(a.out, text)
+	return err
+}

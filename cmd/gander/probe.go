@@ -1,0 +1,166 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/probe"
+)
+
+// probeFlags are the flags of gander sandbox probe.
+type probeFlags struct {
+	sandbox string
+	only    []string
+	asJSON  bool
+	list    bool
+	rounds  int
+}
+
+func (a *app) sandboxProbe() *cobra.Command {
+	var f probeFlags
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "try to get out of a sandbox, in every way that is known",
+		Long: `probe makes a project of its own in a temporary directory, with closed files, and
+around it what a person has: keys, sockets, a process, listeners. Then it carries out
+a catalogue of attempts to get at them, each twice: outside over a plain shell, where
+it must succeed, and inside. An attempt that fails outside, too, proves nothing, and
+one that cannot be tried is not counted as blocked. Nothing of yours is touched.
+
+The exit code is 1 when an attempt got through.`,
+		Example: "  gander sandbox probe\n  gander sandbox probe --sandbox docker --only git,proc\n  gander sandbox probe --only 'files/by a hard link' --json\n  gander sandbox probe --list",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.list {
+				return a.listProbes(f.asJSON)
+			}
+			return a.probeSandbox(cmd.Context(), f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.sandbox, "sandbox", "", "auto, local, docker or off (default: the configuration's, else auto)")
+	fl.StringSliceVar(&f.only, "only", nil, "only these classes or cases, apart by commas")
+	fl.IntVar(&f.rounds, "rounds", 0, "how often attempts that depend on luck are made (default 200)")
+	fl.BoolVar(&f.list, "list", false, "only list the attempts")
+	a.weakerFlag(cmd)
+	jsonFlag(cmd, &f.asJSON)
+	completeFlag(cmd, "sandbox", sandboxChoices()...)
+	return cmd
+}
+
+// listedCase is a case as --list --json prints it.
+type listedCase struct {
+	ID    string   `json:"id"`
+	Tries string   `json:"tries"`
+	Needs []string `json:"needs,omitempty"`
+}
+
+func (a *app) listProbes(asJSON bool) error {
+	var list []listedCase
+	for _, c := range probe.Catalogue() {
+		tries := c.Sh
+		if c.Do != "" {
+			tries = "built in: " + c.Do
+		}
+		list = append(list, listedCase{c.ID, tries, c.Needs})
+	}
+	if asJSON {
+		return a.printJSON(list)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
+	for _, c := range list {
+		fmt.Fprintf(w, "%s\t%s\n", c.ID, strings.Join(strings.Fields(c.Tries), " "))
+	}
+	return w.Flush()
+}
+
+// probed is the outcome as --json prints it.
+type probed struct {
+	*probe.Report
+	Blocked  int `json:"blocked"`
+	Escaped  int `json:"escaped"`
+	Unproven int `json:"unproven"`
+	Untried  int `json:"untried"`
+}
+
+func (a *app) probeSandbox(ctx context.Context, f probeFlags) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding gander's own program: %w", err)
+	}
+	w := a.wire()
+	driver, err := w.driver(cmp.Or(f.sandbox, a.cfg.Sandbox.Driver))
+	if err != nil {
+		return err
+	}
+	o := probe.Options{Executable: exe, Only: f.only, Rounds: f.rounds, Owner: -1, Create: func(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+		spec.Rules = w.rules()
+		return driver.Create(ctx, spec)
+	}}
+	if !f.asJSON {
+		o.Done = func(r probe.Result) { a.printProbe(a.out, r) }
+	}
+	report, err := probe.Run(ctx, o)
+	if errors.Is(err, probe.ErrUnknown) {
+		return usageError("%v; gander sandbox probe --list has them all", err)
+	}
+	if err != nil {
+		return err
+	}
+	p := probed{report, report.Count(probe.Blocked), report.Count(probe.Escaped), report.Count(probe.Unproven), report.Count(probe.Untried)}
+	if f.asJSON {
+		err = a.printJSON(p)
+	} else {
+		err = a.printProbed(p)
+	}
+	if err == nil && p.Escaped > 0 {
+		err = &exitError{exitFailed, fmt.Errorf("%d of %d attempts got out of the %s sandbox (%s)", p.Escaped, len(report.Results), report.Driver, report.Isolation)}
+	}
+	return err
+}
+
+// printProbe prints one case when it is there: a whole run takes a minute.
+func (a *app) printProbe(w io.Writer, r probe.Result) {
+	outside := "succeeds"
+	switch r.Verdict {
+	case probe.Unproven:
+		outside = "fails"
+	case probe.Untried:
+		outside = "-"
+	}
+	fmt.Fprintf(w, "%-15s outside %-9s inside %s  %s\n", r.Verdict, outside, insideWord(r.Verdict), r.ID)
+	if r.Verdict != probe.Blocked {
+		fmt.Fprintf(w, "%15s %s\n", "", r.Inside)
+	}
+}
+
+func insideWord(v probe.Verdict) string {
+	switch v {
+	case probe.Escaped:
+		return "SUCCEEDS"
+	case probe.Untried:
+		return "-       "
+	}
+	return "fails   "
+}
+
+func (a *app) printProbed(p probed) error {
+	for _, warning := range p.Warnings {
+		if !strings.Contains(warning, filepath.Join(os.TempDir(), "gander-probe-")) { // about the probe's own project
+			fmt.Fprintln(a.out, "warning:", warning)
+		}
+	}
+	_, err := fmt.Fprintf(a.out, "\n%s: %s\n%d blocked that succeed outside, %d got out, %d prove nothing here because they fail outside, too, %d could not be tried\n",
+		p.Driver, p.Isolation, p.Blocked, p.Escaped, p.Unproven, p.Untried)
+	return err
+}

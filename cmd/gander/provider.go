@@ -1,0 +1,92 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) providerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "provider",
+		Short: "which model endpoints are configured",
+	}
+	cmd.AddCommand(a.providerList())
+	group(cmd)
+	return cmd
+}
+
+// providerRow is what is configured for an agent, as gander provider list prints it.
+type providerRow struct {
+	Agent string `json:"agent"`
+	// Host and Model are empty where nothing is configured.
+	Host  string `json:"host,omitempty"`
+	Model string `json:"model,omitempty"`
+	// Key is whether there is one, KeySource where it comes from. Its value is
+	// nowhere.
+	Key       bool   `json:"key"`
+	KeySource string `json:"keySource,omitempty"`
+	// Missing says what is and how to get it.
+	Missing string `json:"missing,omitempty"`
+}
+
+func (a *app) providerList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "the model endpoint, model and key of each agent, never the key itself",
+		Long: `list shows what each agent's model calls would use: the endpoint, the model, and
+where the key comes from. gander doctor tries whether that works.`,
+		Example: "  gander provider list\n  gander provider list --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			rows := a.providerRows()
+			if asJSON {
+				return a.printJSON(rows)
+			}
+			return a.printProviders(rows)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) providerRows() []providerRow {
+	var rows []providerRow
+	key, _ := a.cfg.Key() // Endpoint says what is wrong with it
+	for _, name := range a.cfg.AgentNames() {
+		e, err := a.cfg.Endpoint(name)
+		r := providerRow{Agent: name, Host: e.BaseURL, Model: e.Model, Key: key.Value != "", KeySource: key.Source}
+		if err != nil {
+			r.Missing = err.Error()
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func (a *app) printProviders(rows []providerRow) error {
+	w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tENDPOINT\tMODEL\tKEY")
+	for _, r := range rows {
+		key := "none"
+		switch {
+		case r.Key:
+			key = "from " + r.KeySource
+		case r.KeySource != "":
+			key = "missing in " + r.KeySource
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Agent, cmp.Or(r.Host, "-"), cmp.Or(r.Model, "-"), key)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Missing != "" {
+			fmt.Fprintf(a.err, "%s: %s\n", r.Agent, r.Missing)
+		}
+	}
+	return nil
+}

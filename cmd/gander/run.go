@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/acp"
+)
+
+// runFlags are the flags of gander run.
+type runFlags struct {
+	cwd, format, approve, trace, session string
+	newSession, noSession                bool
+	timeout                              time.Duration
+}
+
+// The values of --format and --approve.
+var (
+	formats   = []string{formatText, formatJSON, formatQuiet}
+	approvals = []string{approveAsk, approveReads, approveAll, approveNone}
+)
+
+const (
+	formatText  = "text"
+	formatJSON  = "json"
+	formatQuiet = "quiet"
+
+	approveAsk   = "ask"
+	approveReads = "reads"
+	approveAll   = "all"
+	approveNone  = "none"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [PROMPT…]",
+		Short: "one turn from a terminal or a script",
+		Long: `run sends one prompt the same way an editor does: the answer goes to stdout, progress
+to stderr. The prompt is the arguments, or stdin when there are none.
+
+Each run is a conversation of its own. --session NAME goes on with the one of that
+name, also after days and after a crash, or begins it; NAME may also be the id of
+any session, as gander session list shows them. A name belongs to one directory: in
+another one it goes on with a new conversation, and says so.
+
+With --format json every line of stdout is an object, told apart by its one of these keys:
+  sessionId      first: the session, with cwd and agent
+  sessionUpdate  an update of the turn, as ACP has it (agent_message_chunk, tool_call, …)
+  permission     what the agent asked for and what it was answered
+  stopReason     last: how the turn ended, with the usage
+  error          last instead, when it failed: the message
+
+Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 timeout, 4 no such
+session, 5 a permission was asked for and not given, 130 interrupted.`,
+		Example: `  gander run "why does the test fail?"
+  git diff | gander run --format quiet --timeout 5m
+  gander run --session main "and now the other test"
+  gander run --approve reads -- "look around"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runPrompt(cmd.Context(), args, f)
+		},
+	}
+	a.routeFlags(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&f.cwd, "cwd", ".", "the project's directory")
+	fl.StringVar(&f.format, "format", formatText, "text (answer on stdout, progress on stderr), json (every update as a line) or quiet (only the answer)")
+	fl.StringVar(&f.approve, "approve", approveAsk, "when the agent asks for permission: ask (on the terminal), reads (allow reading only), all or none")
+	fl.StringVar(&a.flags.Model, "model", "", "the model (default: the configuration's)")
+	fl.StringVar(&f.session, "session", "", "go on with this session: a name, an id or a key (default: a new one)")
+	fl.BoolVar(&f.newSession, "new-session", false, "begin anew under the name of --session; the conversation before stays")
+	fl.BoolVar(&f.noSession, "no-session", false, "keep nothing of this run: no transcript, no trace")
+	fl.DurationVar(&f.timeout, "timeout", 0, "cancel the turn after this long, as in 90s or 5m (default: never)")
+	traceFlag(cmd, &f.trace)
+	completeFlag(cmd, "format", formats...)
+	completeFlag(cmd, "approve", approvals...)
+	return cmd
+}
+
+func (f *runFlags) check() error {
+	if !slices.Contains(formats, f.format) {
+		return usageError("--format %q: choose one of %s", f.format, strings.Join(formats, ", "))
+	}
+	if !slices.Contains(approvals, f.approve) {
+		return usageError("--approve %q: choose one of %s", f.approve, strings.Join(approvals, ", "))
+	}
+	if f.noSession && (f.newSession || f.session != "") {
+		return usageError("--no-session keeps nothing, so that it cannot be given together with --session or --new-session")
+	}
+	if f.timeout < 0 {
+		return usageError("--timeout %s is negative; leave it out to wait for ever", f.timeout)
+	}
+	return nil
+}
+
+// promptText is the prompt from the arguments, else from stdin.
+func (a *app) promptText(args []string) (string, error) {
+	text := strings.Join(args, " ")
+	if len(args) == 0 {
+		if isTerminal(a.in) {
+			return "", usageError(`no prompt; give it as an argument or on stdin, as in: gander run "what is this project?"`)
+		}
+		raw, err := io.ReadAll(a.in)
+		if err != nil {
+			return "", fmt.Errorf("reading the prompt from stdin: %w", err)
+		}
+		text = string(raw)
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", usageError("the prompt is empty; give it as an argument or on stdin")
+	}
+	return text, nil
+}
+
+// projectDir is the absolute path of a directory given by --cwd.
+func projectDir(dir string) (string, error) {
+	return directoryOf("--cwd", dir, "the project's directory")
+}
+
+// directoryOf is the absolute path of a directory given by a flag, which is to be used
+// as something.
+func directoryOf(flag, dir, use string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", usageError("%s %s: %v", flag, dir, err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", usageError("%s %s cannot be used as %s: %v", flag, dir, use, errors.Unwrap(err))
+	case !info.IsDir():
+		return "", usageError("%s %s is not a directory", flag, dir)
+	}
+	return path, nil
+}
+
+// runPrompt serves itself: router and client talk ACP over a pipe, as with an editor.
+func (a *app) runPrompt(ctx context.Context, args []string, f runFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	cwd, err := projectDir(f.cwd)
+	if err != nil {
+		return err
+	}
+	text, err := a.promptText(args)
+	if err != nil {
+		return err
+	}
+	w := a.wire()
+	w.unrecorded = f.noSession
+	agent, err := w.readyFor(ctx, cwd)
+	if err != nil {
+		return err
+	}
+	prepared, err := w.prepare(ctx, &f, agent, cwd)
+	if err != nil {
+		return err
+	}
+	var t *tracer
+	if f.trace != "" {
+		if t, err = a.newTracer(f.trace); err != nil {
+			return err
+		}
+		defer t.close()
+	}
+	if f.format != formatQuiet {
+		w.log = withoutNotices(w.log) // they are shown
+	}
+	inner, outer := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- w.serve(context.WithoutCancel(ctx), inner, t) }()
+	c := newTerminalClient(a, f, agent)
+	conn := acp.DialAgent(outer, c, &acp.Options{Log: w.log})
+	c.prepared = prepared
+	err = c.turn(ctx, conn, cwd, text, w)
+	_ = conn.Close()
+	return errors.Join(err, <-served)
+}
+
+// readyFor says what is missing for a prompt in a directory, before anything
+// starts, and returns the name of the agent that will answer.
+func (w *wiring) readyFor(ctx context.Context, cwd string) (string, error) {
+	choice, err := w.choose(cwd)
+	if err != nil {
+		return "", &exitError{exitUsage, err}
+	}
+	agent, err := w.agent(choice.Agent)
+	if err != nil {
+		return "", err
+	}
+	if err := agent.Check(ctx); err != nil {
+		return "", &exitError{exitUsage, err}
+	}
+	_, err = w.driver(choice.Sandbox)
+	return choice.Agent, err
+}
+
+// turn opens a session, prompts once and reports how it ended.
+func (c *terminalClient) turn(ctx context.Context, conn *acp.AgentConn, cwd, text string, w *wiring) error {
+	setup := context.WithoutCancel(ctx)
+	if _, err := conn.Initialize(setup, &acp.InitializeRequest{
+		ProtocolVersion:    acp.ProtocolVersion,
+		ClientCapabilities: acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: json.RawMessage(`{}`)}},
+		ClientInfo:         &acp.Implementation{Name: "gander-run", Version: version},
+	}); err != nil {
+		return c.failed(err)
+	}
+	id, err := c.open(setup, conn, cwd)
+	if err != nil {
+		return c.failed(err)
+	}
+	c.opened(id, cwd)
+	turn, stop := ctx, context.CancelFunc(func() {})
+	if c.flags.timeout > 0 {
+		turn, stop = context.WithTimeoutCause(ctx, c.flags.timeout, errTimeout)
+	}
+	defer stop()
+	resp, err := promptUntil(turn, conn, &acp.PromptRequest{SessionID: id, Prompt: []acp.ContentBlock{acp.TextBlock(text)}})
+	return c.finish(turn, resp, err, w.models.lastFailure())
+}
+
+var errTimeout = errors.New("timeout")
+
+const (
+	cancelAgain  = 250 * time.Millisecond // a cancel before its prompt is without effect
+	cancelGiveUp = 90 * time.Second       // more than the longest deadline an agent may be given
+)
+
+// promptUntil prompts, cancels the turn when its context ends, and waits for the answer.
+func promptUntil(turn context.Context, conn *acp.AgentConn, req *acp.PromptRequest) (*acp.PromptResponse, error) {
+	waiting, abandon := context.WithCancel(context.WithoutCancel(turn))
+	defer abandon()
+	unwatch := context.AfterFunc(turn, func() {
+		again := time.NewTicker(cancelAgain)
+		defer again.Stop()
+		giveUp := time.NewTimer(cancelGiveUp)
+		defer giveUp.Stop()
+		for {
+			_ = conn.Cancel(req.SessionID)
+			select {
+			case <-waiting.Done():
+				return
+			case <-giveUp.C:
+				abandon()
+				return
+			case <-again.C:
+			}
+		}
+	})
+	defer unwatch()
+	return conn.Prompt(waiting, req)
+}
+
+// finish ends the output and turns the way the turn ended into an exit code.
+func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, err error, modelFailure string) error {
+	if err != nil {
+		return c.failed(err)
+	}
+	c.end(resp)
+	switch {
+	case resp.StopReason == acp.StopCancelled && errors.Is(context.Cause(turn), errTimeout):
+		return &exitError{exitTimeout, fmt.Errorf("the turn was cancelled after %s; allow more with --timeout", c.flags.timeout)}
+	case resp.StopReason == acp.StopCancelled:
+		return &exitError{exitInterrupted, errors.New("interrupted; everything the turn had started is gone")}
+	case c.refused():
+		return &exitError{exitPermission, fmt.Errorf("the agent asked for a permission that --approve %s does not give; see gander run --help", c.flags.approve)}
+	case modelFailure != "":
+		return fmt.Errorf("the model did not answer: %s", modelFailure)
+	}
+	return stopError(resp.StopReason)
+}
+
+// stopError is what is wrong with a turn that ended for a reason; nil when nothing is.
+func stopError(reason acp.StopReason) error {
+	switch reason {
+	case acp.StopMaxTokens:
+		return errors.New("the model reached its output limit, the answer is cut off; ask for less at a time")
+	case acp.StopMaxTurnRequests:
+		return errors.New("the agent reached its limit of model calls in one turn; ask for less at a time")
+	case acp.StopRefusal:
+		return errors.New("the model refused to answer; put the prompt another way")
+	}
+	return nil
+}

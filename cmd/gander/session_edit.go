@@ -1,0 +1,408 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sessions"
+)
+
+func (a *app) sessionRename() *cobra.Command {
+	var title string
+	cmd := &cobra.Command{
+		Use:     "rename SESSION TITLE…",
+		Short:   "give a session a title",
+		Example: "  gander session rename main the great refactoring",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && title == "" {
+				title = strings.Join(args[1:], " ")
+				args = args[:1]
+			}
+			if err := oneSession(cmd, args); err != nil {
+				return err
+			}
+			if strings.TrimSpace(title) == "" {
+				return usageError("the title is empty; give it behind the session")
+			}
+			store, info, err := a.resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			_, err = store.SetTitle(cmd.Context(), info.ID, title, sessions.TitleByPerson)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&title, "title", "", "the title, instead of the arguments behind the session")
+	return cmd
+}
+
+func (a *app) sessionReset() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "reset SESSION",
+		Short: "let the name of a session go on with a new, empty one",
+		Long: `reset makes a new session under the key of another, in its directory. The old one
+stays, under its id. An editor's thread is not changed: it begins anew in the editor.`,
+		Example: "  gander session reset main",
+		Args:    oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, info, err := a.resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if info.Key == string(info.ID) {
+				return usageError("session %s has no name that could go on with a new one: it is an editor's thread; begin a new one there", info.ID)
+			}
+			if info.Origin == sessions.OriginLoop {
+				return usageError("session %s is that of a loop, which begins a new one with every run: gander loop start", info.ID)
+			}
+			p, err := store.Restart(cmd.Context(), info)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(p.Info)
+			}
+			fmt.Fprintf(a.out, "%s goes on with the new session %s; what was said before is in %s\n", info.Key, p.Info.ID, info.ID)
+			return nil
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+// changing runs f with a session that nobody runs meanwhile.
+func (a *app) changing(ctx context.Context, ref string, f func(*sessions.Store, sessions.Info) error) error {
+	store, info, err := a.resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	release, err := store.Claim(info.ID)
+	if err != nil {
+		return sessionError(ref, err)
+	}
+	defer release()
+	return f(store, info)
+}
+
+func (a *app) sessionPrune() *cobra.Command {
+	var keep int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "prune SESSION",
+		Short: "let the agent forget all but the last messages",
+		Long: `prune has the agent begin again with only the last messages of a session. The others
+stay in the transcript, and editors show them as before.`,
+		Example: "  gander session prune main --keep 10",
+		Args:    oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := keepMessages(keep)
+			if err != nil {
+				return err
+			}
+			return a.changing(cmd.Context(), args[0], func(store *sessions.Store, info sessions.Info) error {
+				c, err := store.Prune(cmd.Context(), info.ID, n)
+				return a.shortened(c, err, asJSON, "pruned")
+			})
+		},
+	}
+	keepFlag(cmd, &keep)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func keepFlag(cmd *cobra.Command, keep *int) {
+	cmd.Flags().IntVar(keep, "keep", 20, "how many of the last messages stay as they are, at least; turns are not cut in two")
+}
+
+// keepMessages is a --keep as the store wants it: less than 0 is none.
+func keepMessages(keep int) (int, error) {
+	switch {
+	case keep < 0:
+		return 0, usageError("--keep %d is negative; 0 keeps none", keep)
+	case keep == 0:
+		return -1, nil
+	}
+	return keep, nil
+}
+
+// shortened says what came of a shorter conversation.
+func (a *app) shortened(c sessions.Compacted, err error, asJSON bool, done string) error {
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return a.printJSON(c)
+	case !c.Applied:
+		fmt.Fprintf(a.out, "nothing was %s: there are %d messages, no more than are kept\n", done, c.Kept)
+		return nil
+	}
+	fmt.Fprintf(a.out, "%d messages were %s, %d stay as they are\n", c.Messages, done, c.Kept)
+	if c.Summary != "" {
+		fmt.Fprintf(a.out, "\n%s\n", a.shown(c.Summary))
+	}
+	return nil
+}
+
+func (a *app) sessionDelete() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete SESSION…",
+		Short: "remove sessions and their transcripts for good",
+		Long: `delete removes sessions and their transcripts for good, and what is kept for undoing
+their turns. On a terminal it asks first; elsewhere it needs --yes.`,
+		Example: "  gander session delete 0198c1d2\n  gander session delete --yes main",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError("name a session; gander session list shows them")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.deleteSessions(cmd.Context(), args, yes) },
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func (a *app) deleteSessions(ctx context.Context, refs []string, yes bool) error {
+	var found []sessions.Info
+	var store *sessions.Store
+	loops := a.wire().loops()
+	for _, ref := range refs { // all are there, or nothing is deleted
+		var info sessions.Info
+		var err error
+		if store, info, err = a.resolve(ctx, ref); err == nil {
+			err = router.Deletable(ctx, loops, &info)
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(found, func(f sessions.Info) bool { return f.ID == info.ID }) {
+			found = append(found, info)
+		}
+	}
+	if !yes {
+		for i := range found {
+			fmt.Fprintf(a.err, "%s  %s (%d turns)\n", found[i].ID, a.secrets.hideIn(printable(found[i].Title)), found[i].Turns)
+		}
+		if err := a.confirm(ctx, "Delete for good?"); err != nil {
+			return err
+		}
+	}
+	runs, err := a.wire().runs()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range found {
+		err := store.Delete(ctx, found[i].ID)
+		if err != nil {
+			errs = append(errs, sessionError(string(found[i].ID), err))
+			continue
+		}
+		err = errors.Join(router.Forget(a.cfg.Home, found[i].ID), runs.Forget(found[i].ID),
+			changes.Forget(ctx, snapshotsDir(a.cfg), found[i].RealPath, string(found[i].ID)))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("session %s is deleted, but not all that was kept of it: %w", found[i].ID, err))
+		}
+		fmt.Fprintf(a.out, "deleted %s\n", found[i].ID)
+	}
+	return errors.Join(errs...)
+}
+
+// confirm asks the person on the terminal; without one --yes is needed.
+func (a *app) confirm(ctx context.Context, question string) error {
+	if !isTerminal(a.in) {
+		return usageError("this cannot be undone and there is nobody to ask; say --yes")
+	}
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() { // ends with the process: a read of a terminal cannot be stopped
+		line, _ := bufio.NewReader(a.in).ReadString('\n') // without an answer it is no
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case word := <-answer:
+		if word == "y" || word == "yes" {
+			return nil
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return &exitError{exitPermission, errors.New("not done: it was not confirmed")}
+}
+
+func (a *app) sessionImport() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "import DIRECTORY",
+		Short: "take over the sessions of an OpenGoat home",
+		Long: `import takes over the sessions of an OpenGoat home (sessions.json and the transcripts of
+each agent). They keep their ids, so that importing again takes only what is new.
+The home is only read, and of nothing outside of it.`,
+		Example: "  gander session import ~/.opengoat",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError("name one directory, as in: gander session import ~/.opengoat")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			store, err := a.wire().store()
+			if err != nil {
+				return err
+			}
+			done, err := store.ImportOpenGoat(cmd.Context(), dir)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(done)
+			}
+			return a.printImported(done)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) printImported(done *sessions.Imported) error {
+	for _, s := range done.Sessions {
+		note := ""
+		if s.Note != "" {
+			note = " (" + s.Note + ")"
+		}
+		fmt.Fprintf(a.out, "%s  %s  %d messages%s\n", s.ID, printable(s.Key), s.Messages, printable(note))
+	}
+	for _, s := range done.Skipped {
+		fmt.Fprintf(a.err, "not taken: %s: %s\n", printable(s.What), printable(s.Why))
+	}
+	_, err := fmt.Fprintf(a.out, "%d sessions imported, %d not taken\n", len(done.Sessions), len(done.Skipped))
+	return err
+}
+
+func (a *app) sessionExport() *cobra.Command {
+	var format, file string
+	cmd := &cobra.Command{
+		Use:   "export SESSION",
+		Short: "write a session as Markdown or JSON",
+		Long: `export writes a session to stdout or to a file: as Markdown for people, with prompts,
+answers, thoughts, tool calls and their differences, or as JSON with every record.`,
+		Example: "  gander session export main > session.md\n  gander session export main --format json -o session.json",
+		Args:    oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "markdown" && format != "json" {
+				return usageError("--format %q: choose markdown or json", format)
+			}
+			store, info, err := a.resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			write := store.ExportMarkdown
+			if format == "json" {
+				write = store.ExportJSON
+			}
+			if file == "" {
+				return write(cmd.Context(), info.ID, a.out)
+			}
+			return toFile(file, func(w io.Writer) error { return write(cmd.Context(), info.ID, w) })
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "markdown", "markdown or json")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file, which must not be there yet, instead of stdout")
+	completeFlag(cmd, "format", "markdown", "json")
+	return cmd
+}
+
+// toFile writes a new file that only the person can read.
+func toFile(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return usageError("%s is there already; choose another name", name)
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
+}
+
+func (a *app) sessionSearch() *cobra.Command {
+	var o sessions.ListOptions
+	var asJSON bool
+	limit := 50
+	cmd := &cobra.Command{
+		Use:   "search TEXT…",
+		Short: "find a text in all sessions",
+		Long: `search finds a text, in any case, in the titles, messages, tool calls and summaries of
+all sessions, the last used ones first.`,
+		Example: "  gander session search race condition\n  gander session search --cwd . TODO --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := strings.TrimSpace(strings.Join(args, " "))
+			if text == "" || limit < 1 {
+				return usageError("give the text to find, and a --limit of at least 1")
+			}
+			if o.CWD != "" {
+				dir, err := projectDir(o.CWD)
+				if err != nil {
+					return err
+				}
+				o.CWD = dir
+			}
+			return a.searchSessions(cmd.Context(), text, o, limit, asJSON)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&o.CWD, "cwd", "", "only sessions of this directory")
+	fl.StringVar(&o.Agent, "agent", "", "only sessions of this agent")
+	a.completeAgents(cmd)
+	fl.IntVar(&limit, "limit", limit, "at most so many hits")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) searchSessions(ctx context.Context, text string, o sessions.ListOptions, limit int, asJSON bool) error {
+	store, err := a.wire().store()
+	if err != nil {
+		return err
+	}
+	hits := []sessions.Hit{}
+	for h, err := range store.Search(ctx, text, o) {
+		if err != nil {
+			return err
+		}
+		hits = append(hits, h)
+		if len(hits) == limit {
+			break
+		}
+	}
+	if asJSON {
+		return a.printJSON(hits)
+	}
+	width := terminalWidth(a.out)
+	for _, h := range hits {
+		line := fmt.Sprintf("%s  %s  %s: %s", h.Session.ID, h.Time.Local().Format("2006-01-02 15:04"), h.Kind, printable(h.Excerpt))
+		fmt.Fprintln(a.out, fit(a.secrets.hideIn(line), width))
+	}
+	if len(hits) == 0 {
+		fmt.Fprintf(a.err, "no session has %q in it\n", text)
+	}
+	return nil
+}

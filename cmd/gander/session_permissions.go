@@ -1,0 +1,206 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/permit"
+)
+
+// permissionsDir is where answers are kept that hold for good.
+func permissionsDir(cfg *config.Config) string { return filepath.Join(cfg.Home, "permissions") }
+
+// permissionFlags say which projects are meant.
+type permissionFlags struct {
+	cwd       string
+	all, json bool
+}
+
+func (a *app) sessionPermissions() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "permissions",
+		Short: "what you have allowed or refused agents for good, per project",
+		Long: `permissions are the answers that you gave with "Always allow" or "Never allow". Each
+holds in one project, for one agent and its tool, and for exactly what was asked: the
+same words of a command in the same directory, the same files, the same input. What
+was allowed in a sandbox that isolates does not hold without one. A host that you
+allowed for the project is among them, too, for every agent.
+
+A change counts for the next question, also in sessions that are open.`,
+		Example: `  gander session permissions list
+  gander session permissions list --all --json
+  gander session permissions revoke k3v9qx2a
+  gander session permissions clear`,
+	}
+	cmd.AddCommand(a.permissionsList(), a.permissionsRevoke(), a.permissionsClear())
+	group(cmd)
+	return cmd
+}
+
+func (f *permissionFlags) register(cmd *cobra.Command, all string) {
+	cmd.Flags().StringVar(&f.cwd, "cwd", "", "the project (default: the current directory)")
+	if all != "" {
+		cmd.Flags().BoolVar(&f.all, "all", false, all)
+		cmd.MarkFlagsMutuallyExclusive("cwd", "all")
+	}
+	jsonFlag(cmd, &f.json)
+}
+
+// project is the directory that is meant.
+func (f *permissionFlags) project() (string, error) {
+	if f.cwd == "" {
+		return os.Getwd()
+	}
+	return filepath.Abs(f.cwd)
+}
+
+// projects are all that are meant.
+func (f *permissionFlags) projects(store *permit.Store) ([]string, error) {
+	if f.all {
+		return store.Projects()
+	}
+	dir, err := f.project()
+	return []string{permit.Canonical(dir)}, err
+}
+
+// permissionRow is a remembered answer, as gander session permissions list prints it.
+type permissionRow struct {
+	Project string `json:"project"`
+	permit.Rule
+}
+
+func (a *app) permissionsList() *cobra.Command {
+	var f permissionFlags
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "the answers of this project, or of all",
+		Example: "  gander session permissions list\n  gander session permissions list --all --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			store := permit.Open(permissionsDir(a.cfg))
+			projects, broken := f.projects(store)
+			rows := []permissionRow{}
+			for _, dir := range projects {
+				rules, err := store.Rules(dir)
+				if err != nil {
+					return err
+				}
+				for _, r := range rules {
+					rows = append(rows, permissionRow{dir, r})
+				}
+			}
+			if f.json {
+				return errors.Join(a.printJSON(rows), broken)
+			}
+			return errors.Join(a.printPermissions(rows, f.all), broken)
+		},
+	}
+	f.register(cmd, "the answers of every project")
+	return cmd
+}
+
+// widestTitle bounds a cell of the table, in runes.
+const widestTitle = 70
+
+func (a *app) printPermissions(rows []permissionRow, all bool) error {
+	if len(rows) == 0 {
+		fmt.Fprintln(a.err, "nothing is remembered")
+		return nil
+	}
+	w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
+	heading := "ID\tANSWER\tAGENT\tSUBJECT"
+	if all {
+		heading += "\tPROJECT"
+	}
+	fmt.Fprintln(w, heading)
+	for _, r := range rows {
+		answer := "never"
+		if r.Allow {
+			answer = "always"
+		}
+		title := []rune(oneLine(r.Title))
+		if len(title) > widestTitle {
+			title = append(title[:widestTitle], '…')
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s", r.ID, answer, cmp.Or(printable(r.Agent), "-"), printable(string(title)))
+		if all {
+			fmt.Fprint(w, "\t"+printable(r.Project))
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+func (a *app) permissionsRevoke() *cobra.Command {
+	var f permissionFlags
+	cmd := &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "forget one answer: you are asked again",
+		Example: "  gander session permissions revoke 3f2a",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError("revoke takes the id of one answer; see gander session permissions list")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := f.project()
+			if err != nil {
+				return err
+			}
+			err = permit.Open(permissionsDir(a.cfg)).Revoke(dir, args[0])
+			if errors.Is(err, permit.ErrNoRule) {
+				return fmt.Errorf("%s has no remembered answer %q; gander session permissions list --all shows those of every project, --cwd names another one", dir, args[0])
+			}
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return a.printJSON(map[string]string{"revoked": args[0]})
+			}
+			fmt.Fprintln(a.err, "forgotten; you are asked again")
+			return nil
+		},
+	}
+	f.register(cmd, "")
+	return cmd
+}
+
+func (a *app) permissionsClear() *cobra.Command {
+	var f permissionFlags
+	cmd := &cobra.Command{
+		Use:     "clear",
+		Short:   "forget the answers of this project, or of all",
+		Example: "  gander session permissions clear\n  gander session permissions clear --all",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			store := permit.Open(permissionsDir(a.cfg))
+			projects, err := f.projects(store)
+			if err != nil {
+				return err
+			}
+			forgotten := 0
+			for _, dir := range projects {
+				n, err := store.Clear(dir)
+				if err != nil {
+					return err
+				}
+				forgotten += n
+			}
+			if f.json {
+				return a.printJSON(map[string]int{"forgotten": forgotten})
+			}
+			fmt.Fprintf(a.err, "%d answers forgotten\n", forgotten)
+			return nil
+		},
+	}
+	f.register(cmd, "the answers of every project")
+	return cmd
+}

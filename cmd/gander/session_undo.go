@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sessions"
+)
+
+// maxDiff bounds what a diff prints, in bytes.
+const maxDiff = 16 << 20
+
+func (a *app) sessionDiff() *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "diff SESSION",
+		Short: "what the last turn changed in the project's files, or the whole session",
+		Long: `diff shows what the last turn of a session changed in the project's files, whoever in the
+turn changed them: the agent's tools, its commands, or you meanwhile. What is undone
+is not shown. With --json the turns are printed as they are kept, without content.`,
+		Example: "  gander session diff main\n  gander session diff 0198c1d2 --all",
+		Args:    oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withTree(cmd.Context(), args[0], func(tree *changes.Tree, info sessions.Info) error {
+				return a.printChanges(tree, info, all, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all turns, the first one first")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) sessionUndo() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "undo SESSION",
+		Short: "put back the files that the last turn changed",
+		Long: `undo puts back what the last turn of a session changed in the project's files; once more,
+the turn before. When one of them was changed since, nothing is undone and the files
+are named. Commits, branches and the index of git stay as they are. On a terminal it
+asks first; elsewhere it needs --yes.`,
+		Example: "  gander session undo main",
+		Args:    oneSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withTree(cmd.Context(), args[0], func(tree *changes.Tree, info sessions.Info) error {
+				return a.undoTurn(cmd.Context(), tree, info, yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// withTree opens what is kept of the files of a session's project.
+func (a *app) withTree(ctx context.Context, ref string, do func(*changes.Tree, sessions.Info) error) error {
+	_, info, err := a.resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	o := keepingOf(a.cfg)
+	if o == nil {
+		return errors.New("no files are kept for undoing: changes.off is set in the configuration")
+	}
+	if o.Root, err = filepath.EvalSymlinks(info.WorkingPath); err != nil {
+		return fmt.Errorf("the project of session %s is not there any more: %w", info.ID, err)
+	}
+	if o.Rules, err = ignore.NewSet(ignore.SetOptions{Root: o.Root, Global: a.wire().rules().Own}); err != nil {
+		return err
+	}
+	tree, err := changes.Open(*o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(tree, info), tree.Close())
+}
+
+func (a *app) printChanges(tree *changes.Tree, info sessions.Info, all, asJSON bool) error {
+	turns, err := tree.Session(string(info.ID))
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		turns = slices.DeleteFunc(turns, func(t *changes.Turn) bool { return t.Undone != nil })
+	}
+	if !all && len(turns) > 1 {
+		turns = turns[:1]
+	}
+	slices.Reverse(turns)
+	if asJSON {
+		return a.printJSON(turns)
+	}
+	if len(turns) == 0 {
+		fmt.Fprintln(a.err, "no turn of this session has changed a file, or all are undone")
+	}
+	for _, t := range turns {
+		fmt.Fprintf(a.err, "the turn of %s\n", t.Started.Format("2006-01-02 15:04:05"))
+		text := a.secrets.hideIn(tree.Diff(t, maxDiff))
+		if isTerminal(a.out) { // which would obey what a file says
+			text = printable(text)
+		}
+		fmt.Fprint(a.out, text)
+		for _, n := range t.Notes() {
+			fmt.Fprintln(a.err, n)
+		}
+	}
+	return nil
+}
+
+func (a *app) undoTurn(ctx context.Context, tree *changes.Tree, info sessions.Info, yes bool) error {
+	if !yes {
+		turns, err := tree.Session(string(info.ID))
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(turns, func(t *changes.Turn) bool { return t.Undone == nil }); i >= 0 {
+			for _, c := range turns[i].Files() {
+				fmt.Fprintln(a.err, c.String())
+			}
+		}
+		if err := a.confirm(ctx, "Put back what these were before the turn?"); err != nil {
+			return err
+		}
+	}
+	done, err := tree.Undo(ctx, string(info.ID))
+	if err != nil {
+		return err
+	}
+	for _, c := range done.Restored {
+		fmt.Fprintf(a.out, "undone: %s\n", c.String())
+	}
+	for _, s := range done.Skipped {
+		fmt.Fprintln(a.err, s)
+	}
+	return nil
+}

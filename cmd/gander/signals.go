@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// signals are those that ask gander to end. The first ends a context, on which
+// everything is cleared away; the second ends gander at once, and the sandboxes
+// then end because it is gone. A command may take them over and do with them what
+// it likes.
+type signals struct {
+	end  context.CancelFunc
+	exit func(code int)
+
+	// mu guards the fields below.
+	mu    sync.Mutex
+	taker chan<- os.Signal // nil: nobody has taken over
+	ended bool             // the context
+}
+
+// watchSignals returns a context that ends with the first signal. It watches for
+// as long as the process lives.
+func watchSignals(parent context.Context) (context.Context, *signals) {
+	ctx, end := context.WithCancel(parent)
+	s := &signals{end: end, exit: os.Exit}
+	ch := make(chan os.Signal, 8)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A client that closes our stdout must not kill us before the sandboxes are
+	// cleared away.
+	signal.Ignore(syscall.SIGPIPE)
+	go func() {
+		for sig := range ch {
+			s.deliver(sig)
+		}
+	}()
+	return ctx, s
+}
+
+func (s *signals) deliver(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.taker != nil:
+		select {
+		case s.taker <- sig:
+		default: // the taker is behind by a whole queue of them
+		}
+	case s.ended:
+		s.exit(exitInterrupted)
+	default:
+		s.ended = true
+		s.end()
+	}
+}
+
+// take hands the signals that come from now on to the caller. One that came
+// before has ended the context.
+func (s *signals) take() <-chan os.Signal {
+	ch := make(chan os.Signal, 8)
+	if s == nil { // gander as a function
+		return ch
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taker = ch
+	return ch
+}
+
+// giveBack ends take.
+func (s *signals) giveBack() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taker = nil
+}
+
+// signalName is the word a sandbox has for a signal.
+func signalName(sig os.Signal) string {
+	switch sig {
+	case syscall.SIGTERM:
+		return "TERM"
+	case syscall.SIGHUP:
+		return "HUP"
+	}
+	return "INT"
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sessions"
+)
+
+// meter is that of a session, which goes on where an earlier gander has left it. One
+// that cannot be read counts from zero, and the person is told.
+func (w *wiring) meter(way router.Way) *gateway.Meter {
+	spent, err := w.readSpent(way.Session)
+	if err != nil {
+		way.Notice("warning", fmt.Sprintf("What the session has spent is not known and counts from zero: %v.", err))
+	}
+	return gateway.ResumeMeter(spent)
+}
+
+// spentFile is where it is written what a session has spent; empty for one that is
+// not kept.
+func (w *wiring) spentFile(id acp.SessionID) string {
+	if sessions.CheckID(id) != nil {
+		return ""
+	}
+	return router.SpentPath(w.config().Home, id)
+}
+
+// readSpent is what a session has spent, as of its last model call.
+func (w *wiring) readSpent(id acp.SessionID) (s gateway.Spent, err error) {
+	raw, err := os.ReadFile(w.spentFile(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &s)
+	}
+	if err != nil {
+		return gateway.Spent{}, fmt.Errorf("reading what session %s has spent: %w", id, err)
+	}
+	return s, nil
+}
+
+// keepSpent writes down what the meter says now.
+func (o *outlet) keepSpent() error {
+	if o.spent == "" {
+		return nil
+	}
+	o.keeping.Lock()
+	defer o.keeping.Unlock()
+	raw, err := json.Marshal(o.meter.Spent())
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(o.spent), 0o700); err != nil {
+		return err
+	}
+	return writePrivately(o.spent, append(raw, '\n'))
+}
+
+// spent is what a session has spent, in words.
+func (w *wiring) spent(id acp.SessionID) string {
+	s, err := w.readSpent(id)
+	if err != nil {
+		return err.Error()
+	}
+	return s.String()
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// shownTool is a tool call as the terminal shows it.
+type shownTool struct {
+	title   string
+	started time.Time
+	content json.RawMessage // the latest
+	ended   bool
+}
+
+// The lines of a tool's output that are shown.
+const (
+	linesOfOutput  = 4
+	linesOfFailure = 12
+)
+
+// tool shows the beginning and the end of a tool call. mu is held.
+func (c *terminalClient) tool(u *update) {
+	t := c.tools[u.ToolCallID]
+	if t == nil {
+		t = &shownTool{started: time.Now()}
+		c.tools[u.ToolCallID] = t
+	}
+	if len(u.Content) > 0 && string(u.Content) != "null" {
+		t.content = u.Content
+	}
+	if u.Title != "" && t.title == "" {
+		c.progress("→ " + oneLine(u.Title))
+	}
+	if u.Title != "" {
+		t.title = oneLine(u.Title)
+	}
+	if t.ended {
+		return
+	}
+	switch u.Status {
+	case "completed":
+		c.ended(t, "✓", linesOfOutput)
+	case "failed":
+		c.ended(t, "✗", linesOfFailure)
+	}
+}
+
+func (c *terminalClient) ended(t *shownTool, mark string, limit int) {
+	t.ended = true
+	for _, line := range excerpt(toolText(t.content), limit) {
+		c.progress("  │ " + line)
+	}
+	c.progress(fmt.Sprintf("%s %s (%s)", mark, t.title, roundDuration(time.Since(t.started))))
+	t.content = nil
+}
+
+// toolText is the text and the diffs of a tool call's content.
+func toolText(content json.RawMessage) string {
+	var items []struct {
+		Type    string `json:"type"`
+		Path    string `json:"path"`
+		OldText string `json:"oldText"`
+		NewText string `json:"newText"`
+		Content struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	_ = json.Unmarshal(content, &items) // what cannot be read is not shown
+	var b strings.Builder
+	for _, it := range items {
+		if it.Type != "diff" {
+			b.WriteString(strings.TrimRight(it.Content.Text, "\n") + "\n")
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n", it.Path)
+		for _, side := range []struct{ mark, text string }{{"-", it.OldText}, {"+", it.NewText}} {
+			if side.text != "" {
+				b.WriteString(side.mark + " " + strings.ReplaceAll(strings.TrimRight(side.text, "\n"), "\n", "\n"+side.mark+" ") + "\n")
+			}
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// excerpt is text in lines, the middle left out when there are more than limit.
+func excerpt(text string, limit int) []string {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	if len(lines) <= limit {
+		return lines
+	}
+	head := limit / 2
+	tail := limit - head - 1
+	short := append([]string{}, lines[:head]...)
+	short = append(short, fmt.Sprintf("… %d more lines …", len(lines)-head-tail))
+	return append(short, lines[len(lines)-tail:]...)
+}
+
+// oneLine is the first line of a title, and a sign that there is more.
+func oneLine(s string) string {
+	line, rest, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	if rest != "" {
+		line += " …"
+	}
+	return line
+}
+
+// printable replaces what could control a terminal, or hide what it says: output
+// of tools and words of a model are not to be trusted with it.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\u200d': // the last joins emoji
+			return r
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}
+
+// roundDuration makes a duration readable: 3ms, 450ms, 2.1s, 1m5s.
+func roundDuration(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// noticeFilter drops the records of notices that a person gets to see anyway.
+type noticeFilter struct{ slog.Handler }
+
+func withoutNotices(log *slog.Logger) *slog.Logger { return slog.New(noticeFilter{log.Handler()}) }
+
+// Handle implements slog.Handler. The router gives notices, and only those, a severity.
+func (f noticeFilter) Handle(ctx context.Context, r slog.Record) error {
+	notice := false
+	r.Attrs(func(a slog.Attr) bool {
+		notice = a.Key == "severity"
+		return !notice
+	})
+	if notice {
+		return nil
+	}
+	return f.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (f noticeFilter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return noticeFilter{f.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (f noticeFilter) WithGroup(name string) slog.Handler {
+	return noticeFilter{f.Handler.WithGroup(name)}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"gander.dev/gander/acp"
+)
+
+// A tracer writes every frame to a file, a line of JSON each: the time, the
+// direction as gander sees it, and the frame as it was on the wire, or text when
+// that was not JSON. Secrets are taken out.
+type tracer struct {
+	hide func([]byte) []byte
+	log  *slog.Logger
+	file *os.File
+	// once reports the first line that could not be written.
+	once sync.Once
+}
+
+// newTracer appends to the file at path.
+func (a *app) newTracer(path string) (*tracer, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, usageError("--trace: the file cannot be written: %v", err)
+	}
+	return &tracer{hide: a.secrets.hide, log: a.log, file: f}, nil
+}
+
+// options are those of a connection whose frames t records; t may be nil.
+func (t *tracer) options(log *slog.Logger) *acp.Options {
+	o := &acp.Options{Log: log}
+	if t != nil {
+		o.Trace = t.frame
+	}
+	return o
+}
+
+func (t *tracer) frame(dir acp.Direction, line []byte) {
+	entry := []byte(`{"time":"`)
+	entry = time.Now().UTC().AppendFormat(entry, time.RFC3339Nano)
+	entry = append(append(append(entry, `","dir":"`...), dir...), '"')
+	if json.Valid(line) {
+		entry = append(append(entry, `,"frame":`...), line...)
+	} else {
+		text, _ := json.Marshal(string(line)) // strings always marshal
+		entry = append(append(entry, `,"text":`...), text...)
+	}
+	entry = append(t.hide(append(entry, '}')), '\n')
+	if _, err := t.file.Write(entry); err != nil { // a full disk must not end the session
+		t.once.Do(func() { t.log.Error("frames are missing in the trace", "err", err) })
+	}
+}
+
+// close ends the trace; t may be nil.
+func (t *tracer) close() {
+	if t != nil {
+		_ = t.file.Close()
+	}
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/gateway"
+)
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\ttext\n":      "plain\ttext\n",
+		"\x1b]0;title\x07x":  "\ufffd]0;title\ufffdx",
+		"bell\a, \r, \u009b": "bell\ufffd, \ufffd, \ufffd",
+		"safe\u202egnp.exe":  "safe\ufffdgnp.exe",
+		"👩\u200d🔬 é 漢":       "👩\u200d🔬 é 漢",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	for in, want := range map[string]string{
+		"":              "",
+		" \n":           "",
+		"a":             "a",
+		"a\nb\nc\nd":    "a|b|c|d",
+		"a\nb\nc\nd\ne": "a|b|… 2 more lines …|e",
+	} {
+		if got := strings.Join(excerpt(in, 4), "|"); got != want {
+			t.Errorf("excerpt(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestToolText(t *testing.T) {
+	got := toolText([]byte(`[
+		{"type":"content","content":{"type":"text","text":"out\n"}},
+		{"type":"diff","path":"/p/f","oldText":"a\nb\n","newText":"c\n"},
+		{"type":"diff","path":"/p/new","newText":"x"},
+		{"type":"terminal","terminalId":"t"}]`))
+	want := "out\n/p/f\n- a\n- b\n+ c\n/p/new\n+ x"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := toolText([]byte(`"garbage"`)); got != "" {
+		t.Errorf("garbage shows as %q", got)
+	}
+}
+
+// The answer is what comes after the last tool call, if anything does.
+func TestAnswerText(t *testing.T) {
+	for _, tt := range []struct {
+		name, said, want string // "|" is a tool call
+	}{
+		{"only words", "hello", "hello"},
+		{"words around a call", "let me see|done", "done"},
+		{"nothing after the call", "here it is|", "here it is"},
+		{"only space after the call", "here it is|\n", "here it is\n"},
+		{"two calls in a row", "a|b||c", "c"},
+	} {
+		var answer answerText
+		for c := range strings.SplitSeq(tt.said, "") {
+			if c == "|" {
+				answer.pause()
+				continue
+			}
+			answer.add(c)
+		}
+		if got := answer.last(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestProxyOf(t *testing.T) {
+	environ := []string{"HTTPS_PROXY=http://secure:1", "http_proxy=http://plain:2", "NO_PROXY=internal.example"}
+	for url, want := range map[string]string{
+		"https://api.example.com/v1": "http://secure:1",
+		"http://api.example.com/v1":  "http://plain:2",
+		"https://internal.example":   "",
+		"http://127.0.0.1:8080":      "",
+		"http://localhost:8080":      "",
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy, err := proxyOf(environ)(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if proxy != nil {
+			got = proxy.String()
+		}
+		if got != want {
+			t.Errorf("%s goes through %q, want %q", url, got, want)
+		}
+	}
+}
+
+func TestModelWatch(t *testing.T) {
+	post := func(kind gateway.Kind) gateway.Event {
+		return gateway.Event{Kind: kind, Method: http.MethodPost, Message: "it failed"}
+	}
+	for _, tt := range []struct {
+		name   string
+		events []gateway.Event
+		failed bool
+	}{
+		{"answered", []gateway.Event{post(gateway.Started), post(gateway.Finished)}, false},
+		{"failed", []gateway.Event{post(gateway.Started), post(gateway.ServerError)}, true},
+		{"answered in the end", []gateway.Event{post(gateway.ServerError), post(gateway.Finished)}, false},
+		{"models listed after a failure", []gateway.Event{post(gateway.NotFound), {Kind: gateway.Finished, Method: http.MethodGet}}, true},
+		{"cancelled", []gateway.Event{post(gateway.Started), post(gateway.Cancelled)}, false},
+	} {
+		var m modelWatch
+		for _, e := range tt.events {
+			m.see(e)
+		}
+		if got := m.lastFailure() != ""; got != tt.failed {
+			t.Errorf("%s: failed is %v", tt.name, got)
+		}
+	}
+}
+
+func TestModelNotice(t *testing.T) {
+	if got := modelNotice(gateway.Event{Kind: gateway.Finished, Message: "fine"}); got != "" {
+		t.Errorf("a call that went well is reported: %q", got)
+	}
+	if got := modelNotice(gateway.Event{Kind: gateway.BadKey, Message: "no", Failures: 3}); got != "no (3 times in a row)" {
+		t.Errorf("notice %q", got)
+	}
+}
+
+func TestStopErrors(t *testing.T) {
+	for reason, bad := range map[acp.StopReason]bool{
+		acp.StopEndTurn: false, acp.StopMaxTokens: true, acp.StopMaxTurnRequests: true, acp.StopRefusal: true,
+	} {
+		if got := stopError(reason) != nil; got != bad {
+			t.Errorf("%s: an error is %v", reason, got)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	options := []acp.PermissionOption{{OptionID: "a", Kind: "allow_always"}, {OptionID: "r", Kind: "reject_once"}}
+	if got := choose(options, "allow_once", "allow_always").Outcome; got.OptionID != "a" {
+		t.Errorf("allowing chose %+v", got)
+	}
+	if got := choose(options, "reject_always").Outcome; got.Outcome != "cancelled" {
+		t.Errorf("without an option of the kind the outcome is %+v", got)
+	}
+}
+
+// Close ends a Read and a Write that nothing else would end.
+func TestStreamClose(t *testing.T) {
+	in, _, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStream(in, out)
+	errs := make(chan error, 2)
+	go func() { _, err := s.Read(make([]byte, 1)); errs <- err }()
+	go func() { _, err := s.Write(make([]byte, 1<<20)); errs <- err }()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		select {
+		case err := <-errs:
+			if err == nil {
+				t.Error("no error after Close")
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("Close interrupts nothing")
+		}
+	}
+	if _, err := s.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("writing after Close: %v", err)
+	}
+}
+
+func TestStreamCarries(t *testing.T) {
+	var out bytes.Buffer
+	s := newStream(strings.NewReader("in"), &out)
+	defer s.Close()
+	got, err := io.ReadAll(s)
+	if err != nil || string(got) != "in" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if n, err := s.Write([]byte("out")); n != 3 || err != nil || out.String() != "out" {
+		t.Errorf("wrote %d, %v, %q", n, err, out.String())
+	}
+}
+
+// The first signal ends the context, the second gander; whoever takes them over gets them all.
+func TestSignals(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	exited := 0
+	s := &signals{end: end, exit: func(int) { exited++ }}
+	s.deliver(os.Interrupt)
+	if ctx.Err() == nil || exited != 0 {
+		t.Fatalf("after one signal: %v, %d exits", ctx.Err(), exited)
+	}
+	taken := s.take()
+	s.deliver(syscall.SIGTERM)
+	if got := <-taken; got != syscall.SIGTERM || exited != 0 {
+		t.Fatalf("taken over: %v, %d exits", got, exited)
+	}
+	s.giveBack()
+	s.deliver(os.Interrupt)
+	if exited != 1 {
+		t.Fatal("the second signal does not end gander")
+	}
+}
+
+// A demo that shows a broken promise says so and fails.
+func TestDemoVerdict(t *testing.T) {
+	var out bytes.Buffer
+	s := &stage{out: &out}
+	s.promise(true, "held")
+	s.noPromise("not here")
+	if err := s.verdict(); err != nil || !strings.Contains(out.String(), "✓ held\n  – not here") {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+	s.promise(false, "broken")
+	out.Reset()
+	if err := s.verdict(); err == nil || !strings.Contains(out.String(), "✗ BROKEN: broken") {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
+func TestSecretsLearn(t *testing.T) {
+	s := newSecrets([]string{"LLM_API_KEY=sk-first-0123456789", "HOME=/home/person"})
+	s.learn([]string{"sk-second-0123456789"})
+	if got := s.hideIn("sk-first-0123456789 sk-second-0123456789 /home/person"); got != "[redacted] [redacted] /home/person" {
+		t.Errorf("hidden: %q", got)
+	}
+}
+
+func TestMessageOf(t *testing.T) {
+	if got := messageOf(acp.Internal("it broke", nil)); got != "it broke" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A sandbox shows an agent's program, and not what happens to lie beside it.
+func TestProgramMount(t *testing.T) {
+	for program, want := range map[string]string{
+		"/a/x":                            "/a/x",
+		"/a/node_modules/p/bin/x":         "/a/node_modules/p",
+		"/a/node_modules/@s/q/bin/deep/x": "/a/node_modules/@s/q",
+		"/a/node_modules/p/node_modules/@s/q/bin/x": "/a/node_modules/p/node_modules/@s/q",
+		"/a/node_modules/x":                         "/a/node_modules/x",
+		"/a/node_modules/@s/x":                      "/a/node_modules/@s/x",
+	} {
+		got := programMount(program)
+		if len(got) != 1 || got[0].Path != want || got[0].Writable {
+			t.Errorf("%s is shown by %+v, want %s read-only", program, got, want)
+		}
+	}
+	if got := programMount("relative"); got != nil {
+		t.Errorf("a program in PATH is shown by %+v", got)
+	}
+}
+
+func TestOutermost(t *testing.T) {
+	mounts := []sandbox.Mount{{Path: "/a/b/c"}, {Path: "/a/b"}, {Path: "/a/bc"}, {Path: "/a/b"}, {Path: "/shown/x"}, {Path: "/shown"}}
+	want := []sandbox.Mount{{Path: "/a/b"}, {Path: "/a/bc"}}
+	if diff := cmp.Diff(want, outermost(mounts, []string{"/shown"})); diff != "" {
+		t.Error(diff)
+	}
+}

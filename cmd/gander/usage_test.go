@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func commands(t *testing.T) []*cobra.Command {
+	t.Helper()
+	a := &app{stdio: stdio{strings.NewReader(""), io.Discard, io.Discard}, secrets: newSecrets(nil)}
+	var all []*cobra.Command
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		all = append(all, c)
+		for _, sub := range c.Commands() {
+			if sub.Name() != "help" && sub.Name() != "completion" { // cobra's
+				walk(sub)
+			}
+		}
+	}
+	walk(a.root())
+	if len(all) < 15 {
+		t.Fatalf("only %d commands: the test looks in the wrong place", len(all))
+	}
+	return all
+}
+
+// Every command says what it does and shows how; lines fit an ordinary terminal.
+func TestEveryCommandShowsHow(t *testing.T) {
+	for _, c := range commands(t) {
+		if c.Short == "" || !c.HasSubCommands() && c.Example == "" {
+			t.Errorf("%s: a summary or an example is missing", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Long + "\n" + c.Example) {
+			if len([]rune(strings.TrimSpace(line))) > 115 {
+				t.Errorf("%s: a line of its help is too long: %s", c.CommandPath(), line)
+			}
+		}
+		for line := range strings.Lines(c.Example) {
+			if strings.TrimSpace(line) != "" && !strings.Contains(line, "gander") {
+				t.Errorf("%s: an example without gander: %s", c.CommandPath(), line)
+			}
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s --%s does not say what it is", c.CommandPath(), f.Name)
+			}
+		})
+	}
+}
+
+// What a flag can be, the shell can complete.
+func TestChoicesAreCompleted(t *testing.T) {
+	for _, c := range commands(t) {
+		for _, name := range []string{"agent", "sandbox", "format", "approve", "profile", "enforce", "plugin"} {
+			if c.Flags().Lookup(name) == nil {
+				continue
+			}
+			if _, ok := c.GetFlagCompletionFunc(name); !ok {
+				t.Errorf("%s --%s is not completed", c.CommandPath(), name)
+			}
+		}
+	}
+}
+
+// There is a page for every command, made alike twice.
+func TestManual(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	var dirs [2]string
+	for i := range dirs {
+		dirs[i] = t.TempDir()
+		code := run(t.Context(), []string{"man", dirs[i]}, stdio{strings.NewReader(""), io.Discard, os.Stderr}, []string{"HOME=" + t.TempDir()}, nil)
+		if code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(dirs[0], "*.1"))
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		first, err1 := os.ReadFile(page)
+		second, err2 := os.ReadFile(filepath.Join(dirs[1], filepath.Base(page)))
+		if err1 != nil || err2 != nil || !bytes.Equal(first, second) {
+			t.Errorf("%s is not the same twice: %v, %v", filepath.Base(page), err1, err2)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dirs[0], "gander-sandbox-exec.1")); err != nil || !strings.Contains(string(text), "EXAMPLE") {
+		t.Errorf("the page of sandbox exec: %v", err)
+	}
+}
