@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// A row is one pair and what became of its goal.
+type row struct {
+	what, ours, theirs, result, goal, verdict string
+	n                                         int
+}
+
+type table []row
+
+// A pair is what both sides of a row measured.
+type pair struct {
+	what         string
+	ours, theirs samples
+	in           unit
+}
+
+func (p pair) row() row {
+	return row{what: p.what, ours: p.ours.show(p.in), theirs: p.theirs.show(p.in), n: len(p.ours)}
+}
+
+// atMost wants ours to be no more than factor times theirs.
+func (t *table) atMost(factor float64, p pair) {
+	r, ratio := p.row(), p.ours.median()/p.theirs.median()
+	r.result, r.goal, r.verdict = times(ratio), fmt.Sprintf("≤ %g×", factor), verdict(ratio <= factor)
+	*t = append(*t, r)
+}
+
+// atLeast wants ours to be no less than factor times theirs.
+func (t *table) atLeast(factor float64, p pair) {
+	r, ratio := p.row(), p.ours.median()/p.theirs.median()
+	r.result, r.goal, r.verdict = times(ratio), fmt.Sprintf("≥ %g×", factor), verdict(ratio >= factor)
+	*t = append(*t, r)
+}
+
+// within wants ours to be no more than theirs and limit.
+func (t *table) within(limit float64, p pair) {
+	r, more := p.row(), p.ours.median()-p.theirs.median()
+	r.result, r.goal, r.verdict = fmt.Sprintf("%+.1f ms", more), fmt.Sprintf("≤ +%.3g ms", limit), verdict(more <= limit)
+	*t = append(*t, r)
+}
+
+// tell shows a pair that has no goal.
+func (t *table) tell(p pair) {
+	r := p.row()
+	r.goal = "none"
+	*t = append(*t, r)
+}
+
+// say shows what has no other side.
+func (t *table) say(what string, ours samples, in unit) {
+	*t = append(*t, row{what: what, ours: ours.show(in), goal: "none", n: len(ours)})
+}
+
+// times prints a ratio: two digits behind the point, or as many as show it.
+func times(ratio float64) string {
+	if ratio < 0.1 {
+		return fmt.Sprintf("%.2g×", ratio)
+	}
+	return fmt.Sprintf("%.2f×", ratio)
+}
+
+func verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "**MISSED**"
+}
+
+// print writes the table as Markdown: medians, with the smallest and the largest
+// measurement behind.
+func (t table) print(w io.Writer, machine string) error {
+	var b strings.Builder
+	b.WriteString("\n| what | gander | beside it | result | goal | | n |\n|---|---|---|---|---|---|---|\n")
+	for _, r := range t {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %d |\n", r.what, r.ours, r.theirs, r.result, r.goal, r.verdict, r.n)
+	}
+	fmt.Fprintf(&b, "\n%s\n\n", machine)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func TestVerdicts(t *testing.T) {
+	var b table
+	two, four := samples{2, 2, 2}, samples{4, 4, 4}
+	b.atMost(2, pair{"", four, two, inMS})
+	b.atMost(1.9, pair{"", four, two, inMS})
+	b.atLeast(2, pair{"", four, two, inMS})
+	b.atLeast(2.1, pair{"", four, two, inMS})
+	b.within(2, pair{"", four, two, inMS})
+	b.within(1.9, pair{"", four, two, inMS})
+	for i, r := range b {
+		if want := verdict(i%2 == 0); r.verdict != want {
+			t.Errorf("%s, goal %s: %s, want %s", r.result, r.goal, r.verdict, want)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The key stays outside: while a prompt runs, its bytes are in no environment and
+// no argument of any process below gander and in none's memory, and the command
+// itself cannot find them, nor is it in what a daemon knows of a container; afterwards they are in no file that gander or the agent wrote.
+func TestKeyStaysOutside(t *testing.T) {
+	inCellsAsUsers(t, func(t *testing.T, w *world) {
+		traces := w.mkdir("traces")
+		e := w.gander(nil, "--trace", filepath.Join(traces, "trace.jsonl"), "--log-file", filepath.Join(traces, "gander.log"))
+		e.allows = true // opencode asks before a command names a path outside the project
+		e.initialize()
+		project := w.mkdir("project")
+		s := e.session(project)
+		p := s.prompt(script(t, w.shell(searchInside()+"; echo searched; until [ -e go ]; do sleep 0.1; done"), says("done")))
+		p.until("the search inside", func(u update) bool { return strings.Contains(u.text(), "searched") })
+
+		below := w.below(e)
+		if len(below) < 3 {
+			t.Errorf("below gander run only %v", below)
+		}
+		for _, d := range below {
+			if bytes.Contains(d.environ, []byte(canary)) || strings.Contains(d.args, canary) {
+				t.Errorf("the key is known to %v", d)
+			}
+		}
+		if !inMemory(t, e.pid()) {
+			t.Error("gander itself does not have the key in its memory: that search proves nothing")
+		}
+		for _, d := range below {
+			if inMemory(t, d.pid) {
+				t.Errorf("the key is in the memory of %v", d)
+			}
+		}
+		if inspect := w.cell.driver.inspect; inspect != nil {
+			if known := inspect(t, w.containers()); strings.Contains(known, canary) || !strings.Contains(known, project) {
+				t.Errorf("the daemon knows of the container: %s", known)
+			}
+		}
+		w.write(project, "go", "on\n")
+		turn := p.done("end_turn")
+		if tool, _ := turn.tool(0); strings.Contains(tool.text(), "FOUND") || !strings.Contains(tool.text(), "searched") {
+			t.Errorf("the search inside says %q", tool.text())
+		}
+		if all := w.model.Requests(); len(all) == 0 || !strings.Contains(all[0].Header.Get("Authorization"), canary) {
+			t.Error("the key did not reach the model: the test proves nothing")
+		}
+		searchFiles(t, w.dir)
+		e.end()
+		searchFiles(t, w.dir)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, ev := range e.events {
+			if strings.Contains(ev.Line, canary) {
+				t.Errorf("the key is in what gander says: %s", shorten(ev.Line))
+			}
+		}
+	})
+}
+
+// searchInside is a command that looks for the key in all that a command can
+// see. The pattern has a bracket, so that the command does not find itself.
+func searchInside() string {
+	return "p='" + strings.Replace(canary, "y", "[y]", 1) + `'
+grep -sqa "$p" /proc/[0-9]*/environ && echo FOUND in an environment
+grep -sqa "$p" /proc/[0-9]*/cmdline && echo FOUND in an argument
+cat /proc/[0-9]*/maps 2>/dev/null | grep -o ' /.*' | sort -u | while read -r f; do
+  case $f in */goose|*/opencode|*/gander) ;; *) [ -f "$f" ] && grep -sqa "$p" "$f" && echo FOUND in the mapped file "$f";; esac
+done
+env | grep -qa "$p" && echo FOUND in the own environment
+grep -rsla "$p" . "$HOME" "${TMPDIR:-/tmp}" /run 2>/dev/null | sed 's/^/FOUND in /'`
+}
+
+// inMemory reports whether the key is in what a process can write in its memory, as
+// far as anything is there.
+func inMemory(t *testing.T, pid int) bool {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return false // it has ended
+	}
+	open := func(name string) *os.File {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
+		if err != nil {
+			t.Errorf("the memory of process %d cannot be read: %v", pid, err)
+			return nil
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	mem, pages := open("mem"), open("pagemap")
+	if mem == nil || pages == nil {
+		return false
+	}
+	for line := range strings.Lines(string(maps)) {
+		var from, to int64
+		var mode string
+		if n, _ := fmt.Sscanf(line, "%x-%x %s", &from, &to, &mode); n != 3 || !strings.HasPrefix(mode, "rw") {
+			continue
+		}
+		for start, end := range present(pages, from, to) {
+			if holds(io.NewSectionReader(mem, start, end-start)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// present are the runs of pages of a region of memory that anything is in; most of
+// some regions is only set aside.
+func present(pages io.ReaderAt, from, to int64) iter.Seq2[int64, int64] {
+	page := int64(os.Getpagesize())
+	const many = 4096
+	return func(yield func(int64, int64) bool) {
+		start := int64(-1)
+		entries := make([]byte, many*8)
+		for at := from; at < to; at += many * page {
+			n, _ := pages.ReadAt(entries[:min(many, (to-at)/page)*8], at/page*8)
+			for i := 0; i+8 <= n; i += 8 {
+				there, here := binary.LittleEndian.Uint64(entries[i:])>>62 != 0, at+int64(i/8)*page
+				if there && start < 0 {
+					start = here
+				}
+				if !there && start >= 0 {
+					if !yield(start, here) {
+						return
+					}
+					start = -1
+				}
+			}
+		}
+		if start >= 0 {
+			yield(start, to)
+		}
+	}
+}
+
+// holds reports whether the key is in what can be read.
+func holds(r io.Reader) bool {
+	const step = 64 << 10
+	buf := make([]byte, 0, step+len(canary))
+	for {
+		n, err := io.ReadFull(r, buf[len(buf):len(buf)+step])
+		buf = buf[:len(buf)+n]
+		if bytes.Contains(buf, []byte(canary)) {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+		buf = append(buf[:0], buf[len(buf)-len(canary):]...)
+	}
+}
+
+// searchFiles fails the test for every file below dir that holds the key.
+func searchFiles(t *testing.T, dir string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil // a file that has just been removed holds nothing
+		}
+		files++
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil
+		}
+		if bytes.Contains(text, []byte(canary)) {
+			t.Errorf("the key is in the file %s", name)
+		}
+		return nil
+	})
+	if err != nil || files < 3 {
+		t.Fatalf("%d files below %s, %v: the search proves nothing", files, dir, err)
+	}
+}
