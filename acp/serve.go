@@ -16,7 +16,8 @@ const settleTime = time.Second
 //
 // It returns nil when the client closes its end, after requests other than prompts
 // had a second to be answered; ctx.Err() when ctx ends, and
-// otherwise why reading or writing broke. In every case the contexts of running
+// otherwise why reading or writing broke. A client that hangs up while it is written to
+// has closed its end, whichever of the two is noticed first. In every case the contexts of running
 // requests end, their handlers are waited for, their responses are written as
 // far as the client reads them within 2 s, and rwc is closed. Closing rwc must
 // interrupt its Read and Write; one that goes on is left behind after 1 s.
@@ -33,7 +34,9 @@ func ServeAgent(ctx context.Context, rwc io.ReadWriteCloser, newAgent func(*Clie
 			d.answers.settle(settleTime)
 		}
 	case <-l.out.ended:
-		err = fmt.Errorf("writing to the client: %w", l.out.reason())
+		if err = fmt.Errorf("writing to the client: %w", l.out.reason()); l.hungUp() {
+			err = nil
+		}
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -43,6 +46,17 @@ func ServeAgent(ctx context.Context, rwc io.ReadWriteCloser, newAgent func(*Clie
 	l.flush()
 	_ = l.close() // rwc may be closed already
 	return err
+}
+
+// hungUp reports whether the peer, which cannot be written to, has closed its end as
+// well. That may be noticed a moment later.
+func (l *link) hungUp() bool {
+	select {
+	case <-l.readDone:
+		return l.readFailure() == nil
+	case <-time.After(settleTime):
+		return false
+	}
 }
 
 // readFailure is why reading ended, nil for the end of input. It is valid once readDone is closed.

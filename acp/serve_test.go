@@ -73,6 +73,21 @@ func TestServeEnds(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("hung up while written to", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			in, toAgent := io.Pipe()
+			served := make(chan error, 1)
+			go func() {
+				served <- acp.ServeAgent(t.Context(), duplex{in, brokenWriter{io.ErrClosedPipe}}, (&stubAgent{}).new, nil)
+			}()
+			_, _ = io.WriteString(toAgent, "garbage\n")
+			time.Sleep(100 * time.Millisecond) // the end of input is noticed after the writer's failure
+			_ = toAgent.Close()
+			if err := recv(t, served, "ServeAgent"); err != nil {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
 	t.Run("read error", func(t *testing.T) {
 		broken := errors.New("no such device")
 		agent := &stubAgent{}

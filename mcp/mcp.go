@@ -119,7 +119,13 @@ func (s *server) serve(ctx context.Context, rwc io.ReadWriteCloser) error {
 	case err = <-read:
 		s.calls.settle(s.opts.Settle)
 	case <-s.out.failed:
-		err, interrupted = s.out.failure(), true
+		// A client that hangs up while it is written to has closed its end, which may
+		// be noticed a moment later.
+		select {
+		case err = <-read:
+		case <-time.After(s.opts.Settle):
+			err, interrupted = s.out.failure(), true
+		}
 	case <-ctx.Done():
 		err, interrupted = ctx.Err(), true
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gander.dev/gander/developer"
@@ -288,6 +289,21 @@ func TestBrokenStreams(t *testing.T) {
 		if err := Serve(t.Context(), duplex{r, outW}, fakeTools(t), Options{}); !errors.Is(err, broken) {
 			t.Errorf("Serve returned %v", err)
 		}
+	})
+	t.Run("hung up while written to", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, w := io.Pipe()
+			out, outW := io.Pipe()
+			_ = out.Close()
+			served := make(chan error, 1)
+			go func() { served <- Serve(t.Context(), duplex{r, outW}, fakeTools(t), Options{}) }()
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
+			time.Sleep(100 * time.Millisecond) // the end of input is noticed after the writer's failure
+			_ = w.Close()
+			if err := <-served; err != nil {
+				t.Errorf("Serve returned %v", err)
+			}
+		})
 	})
 }
 
