@@ -1,6 +1,9 @@
 package sandbox
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Limits bound what everything in one sandbox uses together. Zero is the driver's
 // default, a negative number no bound.
@@ -27,4 +30,17 @@ const DefaultProcesses = 4096
 type Limited interface {
 	// Exceeded says, in sentences, which bounds stopped something so far.
 	Exceeded() []string
+}
+
+// A Counted sandbox is one for whose processes the kernel keeps a common account, which
+// nothing inside can falsify.
+type Counted interface {
+	// Consumption is what all of them have used. The error says that there is no account.
+	Consumption(ctx context.Context) (Consumption, error)
+}
+
+// Consumption is what a sandbox has used.
+type Consumption struct {
+	CPU    time.Duration // of all processors, since it was made
+	Memory int64         // bytes, now, without files that are only cached
 }

@@ -2,6 +2,8 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,6 +52,30 @@ func (b *box) watch() {
 	b.container.forget()
 	_ = b.container.cli.Close()
 	b.entry.Remove()
+}
+
+// Consumption implements sandbox.Counted: the daemon reads the container's cgroup.
+func (b *box) Consumption(ctx context.Context) (sandbox.Consumption, error) {
+	answer, err := b.container.cli.ContainerStats(ctx, b.container.id, client.ContainerStatsOptions{})
+	if err != nil {
+		return sandbox.Consumption{}, fmt.Errorf("asking the daemon what the container uses: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var stats api.StatsResponse
+	if err := json.NewDecoder(answer.Body).Decode(&stats); err != nil {
+		return sandbox.Consumption{}, fmt.Errorf("reading what the container uses: %w", err)
+	}
+	memory := stats.MemoryStats
+	if memory.Usage == 0 {
+		return sandbox.Consumption{}, errors.New("the daemon counts nothing for the container")
+	}
+	cached, ok := memory.Stats["total_inactive_file"] // of cgroup v1
+	if !ok {
+		cached = memory.Stats["inactive_file"]
+	}
+	return sandbox.Consumption{
+		CPU: time.Duration(stats.CPUStats.CPUUsage.TotalUsage), Memory: int64(memory.Usage - min(memory.Usage, cached)),
+	}, nil
 }
 
 // Close ends the supervisor's stream, on which it ends, and waits for the

@@ -47,6 +47,11 @@ func TestWrites(t *testing.T) {
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestWrites(t, newAttached, stranger) })
 }
 
+func TestConsumption(t *testing.T) {
+	needDaemon(t)
+	sandboxtest.TestConsumption(t, newDriver, stranger)
+}
+
 func TestCloseGit(t *testing.T) {
 	needDaemon(t)
 	sandboxtest.TestCloseGit(t, newDriver, -1)

@@ -130,6 +130,8 @@ func (p *fakePlane) count(fits func(telemetry.Event) bool) int {
 type fakeDriver struct {
 	script func(*fakeLoop)
 	fails  func(made int) error
+	// consumption is what is counted of each sandbox; nil when nothing is.
+	consumption func() sandbox.Consumption
 
 	mu    sync.Mutex
 	made  int
@@ -186,6 +188,13 @@ func (b *fakeBox) Info() sandbox.Info {
 		doors[d.Name] = fmt.Sprintf("127.0.0.1:%d", 40000+i)
 	}
 	return sandbox.Info{ID: b.spec.ID, Driver: "fake", Home: b.spec.Home, Executable: "/gander", Doors: doors}
+}
+
+func (b *fakeBox) Consumption(context.Context) (sandbox.Consumption, error) {
+	if b.driver.consumption == nil {
+		return sandbox.Consumption{}, errors.New("nothing is counted")
+	}
+	return b.driver.consumption(), nil
 }
 
 func (b *fakeBox) Done() <-chan struct{} { return b.done }

@@ -67,12 +67,14 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 	k.up(in.sb.Info(), l)
 	defer k.down(l)
 	done := make(chan struct{})
+	account := newMeter(ctx, in.sb, k.log)
 	silence := time.NewTimer(k.o.silence)
 	go func() { // ends with the loop's output, which ends with the sandbox
 		defer close(done)
 		defer silence.Stop()
 		l.read(func(o loop.Output) {
 			silence.Stop() // the time that events take to be kept is not the loop's
+			account.correct(ctx, &o)
 			k.hear(o)
 			silence.Reset(k.o.silence)
 		})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -352,6 +353,36 @@ func TestVitals(t *testing.T) {
 	if n := len(r.plane.has()); n != 0 {
 		t.Errorf("vitals are %d events", n)
 	}
+}
+
+// Where the kernel counts what the sandbox uses, that counts, and not what a loop says that
+// the agent may have got at; but for the disk.
+func TestCountedVitals(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) {
+		time.Sleep(2 * countEvery)
+		l.line(loop.Output{Vitals: &telemetry.Vitals{CPU: 1, Memory: 1, Disk: 7}})
+		e := end(1)
+		e.Vitals = &telemetry.Vitals{CPU: 1, Memory: 1, Disk: 8}
+		l.say(begin(1), e)
+		_, _ = l.until(loop.CommandStop)
+	})
+	var asked atomic.Int64
+	r.driver.consumption = func() sandbox.Consumption {
+		return sandbox.Consumption{CPU: time.Duration(asked.Add(1)) * time.Minute, Memory: 250e6}
+	}
+	r.start()
+	counted := func(v *telemetry.Vitals, disk float64) bool {
+		return v != nil && v.Memory == 250 && v.Disk == disk && v.CPU > 100
+	}
+	await(t, "the vitals", func() bool {
+		s, err := r.client.Status(t.Context())
+		return err == nil && counted(s.Vitals, 7)
+	})
+	await(t, "the end of an iteration", func() bool {
+		return r.plane.count(func(e telemetry.Event) bool {
+			return e.Type == telemetry.IterationEnd && counted(e.Vitals, 8)
+		}) == 1
+	})
 }
 
 // A loop that was stopped from inside keeps no limits any more: its sandbox is closed,

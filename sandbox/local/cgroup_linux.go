@@ -29,6 +29,8 @@ const (
 	memoryController  = "memory"
 	processController = "pids"
 	cpuController     = "cpu"
+	// cpuAccount counts and bounds nothing; with version 2 every group counts.
+	cpuAccount = "cpuacct"
 )
 
 const (
@@ -85,6 +87,9 @@ func bound(version int, controller, dir string, l sandbox.Limits) error {
 	case controller == cpuController && l.CPU > 0:
 		return errors.Join(write("cpu.cfs_period_us", fmt.Sprint(cpuPeriod)), write("cpu.cfs_quota_us", fmt.Sprint(int(l.CPU*cpuPeriod))))
 	}
+	if controller == cpuAccount {
+		return nil
+	}
 	return errors.New("no bound")
 }
 
@@ -107,7 +112,7 @@ func (c *cgroups) release(pid int) {
 func cgroupParents() map[string]cgroupParent {
 	parents := map[string]cgroupParent{}
 	mounts, own := cgroupMounts(), ownCgroups()
-	for _, controller := range []string{memoryController, processController, cpuController} {
+	for _, controller := range []string{memoryController, processController, cpuController, cpuAccount} {
 		if at, ok := mounts[controller]; ok {
 			parents[controller] = cgroupParent{1, filepath.Join(at, own[controller]), filepath.Join(at, own[controller])}
 		} else if at, ok := mounts[""]; ok {
@@ -209,12 +214,42 @@ func (c *cgroups) exceeded(l sandbox.Limits) (says []string) {
 	return says
 }
 
+// consumption is what everything in the groups has used.
+func (c *cgroups) consumption() (sandbox.Consumption, error) {
+	used, cached, cpu := "memory.usage_in_bytes", "total_inactive_file", c.dirs[cpuAccount]
+	if c.version == 2 {
+		used, cached, cpu = "memory.current", "inactive_file", c.dirs[memoryController]
+	}
+	if cpu == "" || c.dirs[memoryController] == "" {
+		return sandbox.Consumption{}, errors.New("the sandbox is in no cgroup that counts")
+	}
+	memory, err := number(filepath.Join(c.dirs[memoryController], used))
+	if err != nil {
+		return sandbox.Consumption{}, err
+	}
+	memory -= min(memory, counter(filepath.Join(c.dirs[memoryController], "memory.stat"), cached))
+	if c.version == 2 {
+		return sandbox.Consumption{Memory: memory, CPU: time.Duration(counter(filepath.Join(cpu, "cpu.stat"), "usage_usec")) * time.Microsecond}, nil
+	}
+	ns, err := number(filepath.Join(cpu, "cpuacct.usage"))
+	return sandbox.Consumption{Memory: memory, CPU: time.Duration(ns)}, err
+}
+
+// number is what a file holds that holds one.
+func number(path string) (int64, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+}
+
 // counter is a number behind a name in a file.
-func counter(path, name string) int {
+func counter(path, name string) int64 {
 	raw, _ := os.ReadFile(path)
 	for line := range strings.Lines(string(raw)) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
-			n, _ := strconv.Atoi(f[1])
+			n, _ := strconv.ParseInt(f[1], 10, 64)
 			return n
 		}
 	}

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -106,6 +108,14 @@ func (b *box) Exceeded() []string {
 		return nil
 	}
 	return b.bounds.groups.exceeded(b.bounds.limits)
+}
+
+// Consumption implements sandbox.Counted.
+func (b *box) Consumption(context.Context) (sandbox.Consumption, error) {
+	if b.bounds == nil {
+		return sandbox.Consumption{}, errors.New("a sandbox without bounds is in no cgroup")
+	}
+	return b.bounds.groups.consumption()
 }
 
 func (b *bounds) release() {

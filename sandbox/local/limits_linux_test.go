@@ -82,6 +82,22 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
+// TestConsumption: what a sandbox uses is counted by its groups, where there are some.
+func TestConsumption(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) {
+			says := strings.Join(limited(t, owner, sandbox.Limits{}).Info().Limits, "\n")
+			if !strings.Contains(says, "memory: ") || !strings.Contains(says, "by cgroup") {
+				if os.Getenv("GANDER_CHECK") == "1" && os.Geteuid() == 0 {
+					t.Fatalf("there are no cgroups: %q", says)
+				}
+				t.Skip("there are no cgroups that this user could make")
+			}
+			sandboxtest.TestConsumption(t, newLocal, owner)
+		})
+	}
+}
+
 // TestNoGroupsLeft: the groups of a sandbox go with it.
 func TestNoGroupsLeft(t *testing.T) {
 	spec := sandboxtest.Spec(t, -1)
