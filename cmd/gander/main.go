@@ -2,19 +2,19 @@
 //
 // main.go starts, root.go holds what every command shares, and each command is a
 // file of its own; wire.go is the only place that knows which concrete driver,
-// agent and store make up the product. The hidden verbs of the supervisor are
-// dispatched before anything else, because they run inside sandboxes and have to
-// start quickly.
+// agent and store make up the product. The hidden verbs of processes inside sandboxes
+// are dispatched before anything else, because they have to start quickly; the
+// supervisor's even before main, by internal/early.
 package main
 
 import (
 	"context"
 	"os"
 
+	_ "gander.dev/gander/cmd/gander/internal/early" // a supervisor does not get to main
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/docker"
 	"gander.dev/gander/sandbox/probe"
-	"gander.dev/gander/sandbox/supervise"
 )
 
 // version is set by the linker.
@@ -23,8 +23,6 @@ var version = "devel"
 func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case supervise.Verb:
-			os.Exit(supervise.Main(os.Args[1:]))
 		case docker.Verb:
 			os.Exit(docker.Main(os.Args[1:]))
 		case sandbox.BridgeVerb:

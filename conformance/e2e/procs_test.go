@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -137,5 +138,22 @@ func pause() { time.Sleep(5 * time.Millisecond) }
 func stillAlive(all []proc) func() []proc {
 	return func() []proc {
 		return slices.DeleteFunc(slices.Clone(all), func(p proc) bool { return !p.alive() })
+	}
+}
+
+// What a supervisor does not need is not initialised when one starts: a sandbox takes
+// several of them.
+func TestSupervisorStartsEarly(t *testing.T) {
+	const needless = "\ninit net/http "
+	for _, tt := range []struct {
+		args []string
+		want bool
+	}{{[]string{"supervise", "no-such-role"}, false}, {[]string{"version"}, true}} {
+		cmd := exec.Command(needGander(t), tt.args...)
+		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+		out, _ := cmd.CombinedOutput() // the first of them fails
+		if got := bytes.Contains(out, []byte(needless)); got != tt.want || !bytes.Contains(out, []byte("\ninit os ")) {
+			t.Errorf("gander %s: net/http is initialised: %v, want %v", tt.args[0], got, tt.want)
+		}
 	}
 }
