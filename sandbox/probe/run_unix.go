@@ -301,7 +301,9 @@ func (r *run) judge(c Case, f Facts, said []byte, err error) outcome {
 		for deadline := time.Now().Add(patienceOutside); c.late() && len(left) == 0 && !r.bait.heard(f.Mark) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 			left = survivors(tag(f))
 		}
-		killAll(tag(f))
+		if len(left) > 0 || c.Stays {
+			killAll(tag(f))
+		}
 	} else {
 		r.marks = append(r.marks, f.Mark)
 	}
