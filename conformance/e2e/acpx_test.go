@@ -37,7 +37,7 @@ func newAcpx(t *testing.T, w *world) *acpx {
 	// prompt; there is nothing that waits for it.
 	x.command = []string{
 		node, fromRoot(t, "conformance/node_modules/acpx/dist/cli.js"),
-		"--cwd", x.project, "--ttl", "1", "--timeout", "60", "--agent", strings.Join(w.acp(), " "),
+		"--cwd", x.project, "--ttl", "5", "--timeout", "60", "--agent", strings.Join(w.acp(), " "),
 	}
 	for name, value := range w.ganderEnv(nil) {
 		x.env = append(x.env, name+"="+value)
@@ -97,10 +97,8 @@ func (x *acpx) run(t *testing.T, code int, args ...string) string {
 	// acpx has one process per session; a command that meets it while it ends is not
 	// taken, and has to be given again.
 	c.wait(t)
-	for range 3 {
-		if !strings.Contains(c.complaints.String()+c.out.String(), "Queue owner is shutting down") {
-			break
-		}
+	for begun := time.Now(); strings.Contains(c.complaints.String()+c.out.String(), "Queue owner is shutting down") && time.Since(begun) < patience; {
+		pause()
 		c = x.start(t, args...)
 		c.wait(t)
 	}
