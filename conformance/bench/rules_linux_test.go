@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -118,7 +119,7 @@ func (b *bench) ruled(dir string, mounts ...sandbox.Mount) sandbox.Sandbox {
 	b.t.Helper()
 	driver := local.New(local.Options{Executable: b.gander})
 	sb, err := driver.Create(b.t.Context(), sandbox.Spec{
-		ID: "bench", WorkingDir: dir, Home: b.mkdir("inside"), Rules: &sandbox.Rules{}, Mounts: mounts,
+		ID: "bench-" + strings.ToLower(rand.Text()), WorkingDir: dir, Home: b.mkdir("inside"), Rules: &sandbox.Rules{}, Mounts: mounts,
 	})
 	if err != nil {
 		b.t.Fatal(err)

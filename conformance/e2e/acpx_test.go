@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // acpx is an ACP client of other people, with an older SDK inside and exit codes
