@@ -161,7 +161,7 @@ func TestLoopDaemonRestarts(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		_, _ = os.Remove(goOn), os.Remove(in) // the next iteration waits for us
 		eventually(t, "an iteration to be in its command", func() bool { return exists(in) })
-		begun, inside := r.newest("iteration_start"), r.inside()
+		begun, inside := r.open(), r.inside()
 		if len(inside) < 3 {
 			t.Errorf("in the container are only %v", inside)
 		}

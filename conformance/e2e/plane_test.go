@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A plane is bin/gander serve in a world, which it may survive.
@@ -245,6 +246,31 @@ func (r *run) newest(kind string) (found told) {
 		}
 	}
 	return found
+}
+
+// open is the beginning of the iteration that goes on, whose command waits: everything
+// before it has been told when nothing comes any more.
+func (r *run) open() (begun told) {
+	r.p.w.t.Helper()
+	const still = 500 * time.Millisecond
+	known, since := -1, time.Now()
+	eventually(r.p.w.t, "an iteration to be under way and told", func() bool {
+		all := r.events()
+		if len(all) != known {
+			known, since = len(all), time.Now()
+		}
+		begun = told{}
+		for _, e := range all {
+			switch e.Type {
+			case "iteration_start":
+				begun = e
+			case "iteration_end":
+				begun = told{}
+			}
+		}
+		return begun.Seq != 0 && time.Since(since) > still
+	})
+	return begun
 }
 
 // last is the number of the newest event.

@@ -152,7 +152,7 @@ func TestLoopKilled(t *testing.T) {
 				for _, victim := range order {
 					_, _ = os.Remove(goOn), os.Remove(in) // the next iteration waits for us
 					eventually(t, "an iteration to be in its command", func() bool { return exists(in) })
-					begun := r.newest("iteration_start")
+					begun := r.open()
 					keeper := r.keeper()
 					kills[victim]()
 					if victim != "the keeper" && !keeper.alive() {
