@@ -95,10 +95,10 @@ lint: vet ## formatting, vet on three systems, staticcheck, deadcode, errcheck, 
 	  | sed '/\tdefer /d' || true)"; test -z "$$found" || { echo "$$found" >&2; exit 1; } # a deferred clean-up may fail in peace
 
 .PHONY: fuzz
-fuzz: ## every fuzz target, those of protocols, tools and rules for FUZZTIME (30s), the others for FUZZTIME_REST (10s); as many at once as there are processors
+fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIME (30s), the others for FUZZTIME_REST (10s); as many at once as there are processors
 	@grep -rHo --exclude-dir=node_modules --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort \
 	  | sed -E 's|^(.*)/[^/]*:func (.*)|\1 \2|' \
-	  | xargs -P "$$(nproc)" -n 2 bash -c 't=$(FUZZTIME_REST); case "$$0" in ./acp|./mcp|./developer*|./sandbox/ignore) t=$(FUZZTIME) ;; esac; GO="$(GO)" exec .ci/fuzz "$$0" "$$1" "$$t"'
+	  | xargs -P "$$(nproc)" -n 2 bash -c 't=$(FUZZTIME_REST); case "$$0 $$1" in *" FuzzStream"|*" FuzzDispatch"|./developer/editor*|./developer/shell*|./sandbox/ignore*) t=$(FUZZTIME) ;; esac; GO="$(GO)" exec .ci/fuzz "$$0" "$$1" "$$t"'
 
 .PHONY: soak
 soak: ## the long proofs: thousands of cancels, calls and races, ten minutes of each fuzz target

@@ -32,6 +32,7 @@ type place struct {
 // The developer server is the same in every place: natively in both profiles,
 // in a sandbox of gander's own, and in a container.
 func TestDeveloperConforms(t *testing.T) {
+	t.Parallel() // with the Windows build: both wait a lot
 	for _, p := range []place{
 		{name: "classic", profile: conformance.Classic, command: native},
 		{name: "current", profile: conformance.Current, command: native},
@@ -183,6 +184,7 @@ func wine(t *testing.T, dir string, command ...string) {
 // The Windows build, first with a pwsh that records how it is called (wine has none
 // that runs commands), and then with nothing but cmd.
 func TestDeveloperConformsOnWindows(t *testing.T) {
+	t.Parallel()
 	dir := needWine(t)
 	record := filepath.Join(dir, "record")
 	p := place{
