@@ -57,14 +57,7 @@ const maxPlaces = 64
 
 // NewSpaces makes the spaces of one server. Close them at its end.
 func NewSpaces(o SpacesOptions) *Spaces {
-	s := &Spaces{o: o, known: map[string]*workplace{}}
-	w, err := ignore.NewWatcher(o.Logger)
-	if err != nil {
-		cmp.Or(o.Logger, slog.New(slog.DiscardHandler)).Warn("changes of ignore rules are noticed only at the next call", "error", err)
-		return s
-	}
-	s.watcher = w
-	return s
+	return &Spaces{o: o, known: map[string]*workplace{}, watcher: ignore.NewWatcher(o.Logger)}
 }
 
 // For is the file system as a call with this working directory may see it; an

@@ -1,18 +1,18 @@
 package ignore
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // Without looking now and then, only events tell of changes.
 func TestEventsTellOfChanges(t *testing.T) {
-	w, err := newWatcher(nil, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := newWatcher(nil, time.Hour, fsnotify.NewWatcher)
 	defer w.Close()
 	root, other := t.TempDir(), t.TempDir()
 	changed := make(chan struct{}, 100)
@@ -48,5 +48,27 @@ func TestEventsTellOfChanges(t *testing.T) {
 				t.Fatalf("step %d: nobody told of a change of %s", i, step.file)
 			}
 		}
+	}
+}
+
+// Where the system gives no watcher any more, changes are found by looking.
+func TestNoWatcherLeft(t *testing.T) {
+	w := newWatcher(nil, time.Hour, func() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") })
+	root := t.TempDir()
+	changed := make(chan struct{}, 100)
+	s, err := NewSet(SetOptions{Root: root, Watcher: w, OnChange: func() { changed <- struct{}{} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, FileName), []byte("*.pem\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-changed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody is told of a change")
+	}
+	if err := errors.Join(s.Close(), w.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,7 +3,6 @@ package ignore
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -18,8 +17,11 @@ import (
 //
 // A Set looks by itself before it decides, so that nothing depends on an event
 // that is late or lost; a Watcher is for those who keep what was decided.
+//
+// The system gives each user few watchers (fs.inotify.max_user_instances). One that gets
+// none looks more often instead.
 type Watcher struct {
-	fs   *fsnotify.Watcher
+	fs   *fsnotify.Watcher // nil when the system gives none
 	log  *slog.Logger
 	stop chan struct{}
 	done chan struct{}
@@ -34,28 +36,34 @@ const (
 	// poll finds what no event tells: links' targets, directories that were
 	// replaced, watches that the system refused.
 	poll = 2 * time.Second
+	// pollOnly is how often is looked where there are no events.
+	pollOnly = 100 * time.Millisecond
 )
 
 // NewWatcher starts watching. A nil logger means that nobody hears of problems.
-func NewWatcher(log *slog.Logger) (*Watcher, error) { return newWatcher(log, poll) }
+func NewWatcher(log *slog.Logger) *Watcher { return newWatcher(log, poll, fsnotify.NewWatcher) }
 
-func newWatcher(log *slog.Logger, poll time.Duration) (*Watcher, error) {
-	f, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, fmt.Errorf("watching ignore rules: %w; raise the system's limit of watches, or go on without", err)
-	}
+func newWatcher(log *slog.Logger, poll time.Duration, events func() (*fsnotify.Watcher, error)) *Watcher {
+	f, err := events()
 	w := &Watcher{
 		fs: f, log: cmp.Or(log, slog.New(slog.DiscardHandler)),
 		stop: make(chan struct{}), done: make(chan struct{}), sets: map[*Set]map[string]bool{},
 	}
+	if err != nil {
+		w.fs, poll = nil, pollOnly
+		w.log.Debug("ignore rules are looked at, not watched", "error", err)
+	}
 	go w.run(poll)
-	return w, nil
+	return w
 }
 
 // Close ends the watching; Sets go on by looking.
 func (w *Watcher) Close() error {
 	close(w.stop)
 	<-w.done
+	if w.fs == nil {
+		return nil
+	}
 	return w.fs.Close()
 }
 
@@ -89,7 +97,7 @@ func (w *Watcher) extend(s *Set) {
 
 // add watches one directory; w.mu is held.
 func (w *Watcher) add(dirs map[string]bool, dir string) {
-	if dirs[dir] {
+	if dirs[dir] || w.fs == nil {
 		return
 	}
 	err := w.fs.Add(dir)
@@ -127,15 +135,20 @@ func (w *Watcher) run(poll time.Duration) {
 	defer ticker.Stop()
 	var due <-chan time.Time
 	concerned := map[*Set]bool{}
+	var events chan fsnotify.Event
+	var failures chan error
+	if w.fs != nil {
+		events, failures = w.fs.Events, w.fs.Errors
+	}
 	for {
 		select {
 		case <-w.stop:
 			return
-		case e := <-w.fs.Events:
+		case e := <-events:
 			if w.concerns(e, concerned); len(concerned) > 0 && due == nil {
 				due = time.After(debounce)
 			}
-		case err := <-w.fs.Errors:
+		case err := <-failures:
 			w.log.Debug("watching ignore rules", "error", err)
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
 				w.refreshAll()

@@ -37,11 +37,7 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 	if err := enforce.Supported(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRules, err)
 	}
-	watcher, err := ignore.NewWatcher(l.log)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRules, err)
-	}
-	c := &closure{watcher: watcher, own: &ignore.Text{}}
+	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}}
 	c.own.Set(r.Own, r.HasOwn)
 	reports := newDenials(denied)
 	o := enforce.Options{
@@ -58,9 +54,11 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 		}
 		o.Trees = append(o.Trees, enforce.Tree{Path: t, Policy: policy})
 	}
-	if c.guard, err = enforce.New(o); err != nil {
+	guard, err := enforce.New(o)
+	if err != nil {
 		return nil, fmt.Errorf("keeping the rules for files: %w", err)
 	}
+	c.guard = guard
 	return c, nil
 }
 

@@ -10,10 +10,7 @@ import (
 // followOwn passes on what becomes of the person's own rules file, until the
 // stream to the supervisor ends.
 func (h *Host) followOwn(path string) error {
-	watcher, err := ignore.NewWatcher(h.log)
-	if err != nil {
-		return err
-	}
+	watcher := ignore.NewWatcher(h.log)
 	changed := make(chan struct{}, 1)
 	set, err := ignore.NewSet(ignore.SetOptions{
 		Root: filepath.Dir(path), Global: path, Watcher: watcher, Logger: h.log,
