@@ -21,6 +21,8 @@ type Info struct {
 	ID     acp.SessionID `json:"sessionId"`
 	Key    string        `json:"sessionKey"`
 	Origin Origin        `json:"origin,omitempty"`
+	// Temporary is whether nothing of it is to be kept; see [Header].
+	Temporary bool `json:"temporary,omitempty"`
 	// Agent is the one that was chosen last.
 	Agent string `json:"agentId"`
 	// WorkingPath is the directory as it was given, RealPath the same without
@@ -171,7 +173,7 @@ func (f *fold) header(h Header) {
 		return
 	}
 	f.Headed = true
-	f.ID, f.Key, f.Origin, f.Agent = h.SessionID, h.SessionKey, h.Origin, h.AgentID
+	f.ID, f.Key, f.Origin, f.Temporary, f.Agent = h.SessionID, h.SessionKey, h.Origin, h.Temporary, h.AgentID
 	f.WorkingPath, f.RealPath, f.AdditionalDirectories = h.WorkingPath, h.RealPath, h.AdditionalDirectories
 	f.CreatedAt, f.PreviousID, f.ForkedFrom, f.Imported = h.CreatedAt, h.PreviousID, h.ForkedFrom, h.ImportedFrom
 	if f.UpdatedAt.IsZero() {

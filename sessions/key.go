@@ -67,7 +67,7 @@ func (s *Store) Resolve(ctx context.Context, ref, agent string) (Info, error) {
 			return info, err
 		}
 	}
-	page, err := s.List(ctx, ListOptions{})
+	page, err := s.List(ctx, ListOptions{all: true})
 	if err != nil {
 		return Info{}, err
 	}

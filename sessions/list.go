@@ -28,6 +28,11 @@ type ListOptions struct {
 	Cursor string
 	// Limit is the length of a page, 0 for all.
 	Limit int
+	// Temporary lists the sessions of which nothing is to be kept, and no others;
+	// without it they are left out.
+	Temporary bool
+
+	all bool // both kinds
 }
 
 // A Page is a part of the list of sessions.
@@ -78,7 +83,7 @@ func (o *ListOptions) page(entries []*entry) (Page, error) {
 		if err != nil {
 			return Page{}, err
 		}
-		if o.CWD != "" && !sameDir(&info, o.CWD) || o.Agent != "" && info.Agent != o.Agent {
+		if o.CWD != "" && !sameDir(&info, o.CWD) || o.Agent != "" && info.Agent != o.Agent || info.Temporary != o.Temporary && !o.all {
 			continue
 		}
 		if o.Limit > 0 && len(p.Sessions) == o.Limit {
@@ -92,6 +97,9 @@ func (o *ListOptions) page(entries []*entry) (Page, error) {
 
 // mayMatch tells most of the others apart without decoding them.
 func (o *ListOptions) mayMatch(e *entry) bool {
+	if o.Temporary && !bytes.Contains(e.raw, []byte(`"temporary":true`)) {
+		return false
+	}
 	if o.CWD == "" {
 		return true
 	}

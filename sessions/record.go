@@ -73,6 +73,9 @@ type Header struct {
 	AdditionalDirectories []string `json:"additionalDirectories,omitempty"`
 	// Origin says who made the session; see [OriginEditor].
 	Origin Origin `json:"origin,omitempty"`
+	// Temporary means that nothing of the session is to be kept when it is closed. One
+	// that nobody has open was left by a process that was killed.
+	Temporary bool `json:"temporary,omitempty"`
 	// PreviousID is the session that had the key before.
 	PreviousID acp.SessionID `json:"previousSessionId,omitempty"`
 	// ForkedFrom is the session that the first records are copied from, up to a [Fork].

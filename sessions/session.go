@@ -37,7 +37,7 @@ func (s *Store) SetTitle(ctx context.Context, id acp.SessionID, title, by string
 }
 
 // Fork makes a session h.SessionID that begins with all that is in session from,
-// up to the last whole record. Of h the id, the key, the origin and the
+// up to the last whole record; it is temporary when that is. Of h the id, the key, the origin and the
 // directories may be given, for what is empty is taken from the other. The agents
 // begin conversations of their own there.
 func (s *Store) Fork(ctx context.Context, from acp.SessionID, h Header) (Info, error) {
@@ -49,7 +49,7 @@ func (s *Store) Fork(ctx context.Context, from acp.SessionID, h Header) (Info, e
 	if err != nil {
 		return Info{}, err
 	}
-	h.SchemaVersion, h.AgentID, h.ForkedFrom = SchemaVersion, info.Agent, from
+	h.SchemaVersion, h.AgentID, h.ForkedFrom, h.Temporary = SchemaVersion, info.Agent, from, info.Temporary
 	if h.WorkingPath == "" {
 		h.WorkspacePath, h.WorkingPath, h.RealPath = old.WorkspacePath, old.WorkingPath, old.RealPath
 	}

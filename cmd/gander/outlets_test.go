@@ -13,6 +13,7 @@ import (
 	"gander.dev/gander/sandbox/permit"
 	"gander.dev/gander/sandbox/policy"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sessions"
 )
 
 // What a session has spent counts on in another process, until it is deleted.
@@ -45,7 +46,7 @@ func TestSpentIsKept(t *testing.T) {
 	if got := w().outlet(way).meter.Spent(); got != (gateway.Spent{}) || told != 1 {
 		t.Errorf("a file that cannot be read: %+v, told %d times", got, told)
 	}
-	if err := router.Forget(cfg.Home, way.Session); err != nil {
+	if err := (router.Kept{Store: sessions.Discard(), StateDir: cfg.Home}).Erase(t.Context(), way.Session); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(o.spent); !os.IsNotExist(err) {

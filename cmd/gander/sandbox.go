@@ -14,7 +14,6 @@ import (
 	"gander.dev/gander/sandbox/keeper"
 	"gander.dev/gander/sandbox/local"
 	"gander.dev/gander/sandbox/registry"
-	"gander.dev/gander/sandbox/router"
 )
 
 func (a *app) sandboxCommand() *cobra.Command {
@@ -156,9 +155,9 @@ func (a *app) stopRun(ctx context.Context, dir keeper.Dir) error {
 	return keeper.NewClient(dir).Stop(ctx)
 }
 
-// clearAway clears away what killed ganders left, and what agents keep of sessions
-// that are no more. The daemon is asked only when
-// one of the sandboxes is a container.
+// clearAway clears away what killed ganders left, also sessions of which nothing was to
+// be kept, and what agents keep of sessions that are no more. The daemon is asked only
+// when one of the sandboxes is a container.
 func (a *app) clearAway(ctx context.Context) ([]string, error) {
 	records, err := registry.List(a.cfg.Home) // before the rest is cleared away
 	removed, localErr := local.GC(ctx, a.cfg.Home)
@@ -168,11 +167,11 @@ func (a *app) clearAway(ctx context.Context) ([]string, error) {
 		removed, err = append(removed, more...), errors.Join(err, dockerErr)
 	}
 	err = errors.Join(err, keeper.Tidy(a.cfg.Home))
-	store, storeErr := a.wire().store()
-	if storeErr == nil {
-		storeErr = router.Tidy(ctx, a.cfg.Home, store)
+	kept, keptErr := a.kept()
+	if keptErr == nil {
+		keptErr = kept.Tidy(ctx)
 	}
-	return removed, errors.Join(err, storeErr)
+	return removed, errors.Join(err, keptErr)
 }
 
 func (a *app) sandboxGC() *cobra.Command {

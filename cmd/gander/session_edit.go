@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/changes"
 	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sessions"
 )
@@ -177,12 +176,10 @@ their turns. On a terminal it asks first; elsewhere it needs --yes.`,
 
 func (a *app) deleteSessions(ctx context.Context, refs []string, yes bool) error {
 	var found []sessions.Info
-	var store *sessions.Store
 	loops := a.wire().loops()
 	for _, ref := range refs { // all are there, or nothing is deleted
-		var info sessions.Info
-		var err error
-		if store, info, err = a.resolve(ctx, ref); err == nil {
+		_, info, err := a.resolve(ctx, ref)
+		if err == nil {
 			err = router.Deletable(ctx, loops, &info)
 		}
 		if err != nil {
@@ -200,25 +197,30 @@ func (a *app) deleteSessions(ctx context.Context, refs []string, yes bool) error
 			return err
 		}
 	}
-	runs, err := a.wire().runs()
+	kept, err := a.kept()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for i := range found {
-		err := store.Delete(ctx, found[i].ID)
-		if err != nil {
+		if err := kept.Erase(ctx, found[i].ID); err != nil {
 			errs = append(errs, sessionError(string(found[i].ID), err))
 			continue
-		}
-		err = errors.Join(router.Forget(a.cfg.Home, found[i].ID), runs.Forget(found[i].ID),
-			changes.Forget(ctx, snapshotsDir(a.cfg), found[i].RealPath, string(found[i].ID)))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("session %s is deleted, but not all that was kept of it: %w", found[i].ID, err))
 		}
 		fmt.Fprintf(a.out, "deleted %s\n", found[i].ID)
 	}
 	return errors.Join(errs...)
+}
+
+// kept is all that is kept of sessions.
+func (a *app) kept() (router.Kept, error) {
+	w := a.wire()
+	store, err := w.store()
+	if err != nil {
+		return router.Kept{}, err
+	}
+	runs, err := w.runs()
+	return router.Kept{Store: store, Runs: runs, StateDir: a.cfg.Home, Snapshots: snapshotsDir(a.cfg)}, err
 }
 
 // confirm asks the person on the terminal; without one --yes is needed.

@@ -199,6 +199,7 @@ func (w *wiring) routerOptions(store *sessions.Store, runs *sessions.Runs) route
 		Rules:          w.rules(),
 		Policy:         w.sandboxPolicy,
 		Changes:        keepingOf(cfg),
+		Snapshots:      snapshotsDir(cfg),
 		Setup:          w.setupOffer(),
 		Store:          store,
 		Permissions:    permit.Open(permissionsDir(cfg)),

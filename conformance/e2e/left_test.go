@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +38,58 @@ func TestKilledGanderIsClearedAway(t *testing.T) {
 			w.noContainers()
 		})
 	}
+}
+
+// A session of which nothing is to be kept leaves nothing either when gander is killed:
+// the next one clears it away.
+func TestKilledGanderKeepsNothing(t *testing.T) {
+	for _, c := range localCells() {
+		c.run(t, 0, func(t *testing.T, w *world) {
+			e := w.gander(nil)
+			e.dies = true
+			e.initialize()
+			project := w.mkdir("project")
+			s := e.sessionWith(map[string]any{"cwd": project, "mcpServers": []any{}, "_meta": map[string]any{"noSession": true}})
+			s.prompt("a word: quince-77 " + script(t, w.shell("echo quince-77 > made.txt"), says("made"))).done("end_turn")
+			if len(e.list(map[string]any{})) != 0 {
+				t.Error("the session is in the list")
+			}
+			e.do("kill", map[string]any{"signal": "SIGKILL"})
+			e.exit()
+			if len(holding(t, w.ganderHome(), "quince-77")) == 0 {
+				t.Fatal("nothing is left: the test proves nothing")
+			}
+			next := w.gander(nil)
+			next.initialize()
+			eventually(t, "it to be cleared away", func() bool { return len(holding(t, w.ganderHome(), "quince-77", s.id)) == 0 })
+			next.end()
+		})
+	}
+}
+
+// holding lists the files below a directory that have one of the words in them, or in
+// their names.
+func holding(t *testing.T, dir string, words ...string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it is being cleared away
+		}
+		text := path
+		if err == nil && d.Type().IsRegular() {
+			data, _ := os.ReadFile(path) // gone meanwhile: it has nothing
+			text += string(data)
+		}
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) }) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // left lists the sandboxes' directories of a world.

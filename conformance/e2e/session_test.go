@@ -27,8 +27,14 @@ type newSession struct {
 // session opens one in a directory.
 func (e *editor) session(cwd string) *session {
 	e.t.Helper()
+	return e.sessionWith(map[string]any{"cwd": cwd, "mcpServers": []any{}})
+}
+
+// sessionWith is session with all that the request says.
+func (e *editor) sessionWith(params map[string]any) *session {
+	e.t.Helper()
 	s := &session{editor: e}
-	err := e.request("session/new", map[string]any{"cwd": cwd, "mcpServers": []any{}}, &s.opened)
+	err := e.request("session/new", params, &s.opened)
 	if err != nil {
 		e.t.Fatalf("session/new: %v", err)
 	}

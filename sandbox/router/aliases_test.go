@@ -2,6 +2,7 @@ package router
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,7 @@ func TestSessionThatIsNotKept(t *testing.T) {
 		}
 		r.opts.Runs = traces
 		r.opts.Changes = &changes.Options{Dir: filepath.Join(r.dir, "snapshots")}
+		r.opts.Snapshots = r.opts.Changes.Dir
 		r.opts.Agents[0] = rememberer{r.agent}
 	})
 	open := func(meta string) acp.SessionID {
@@ -75,15 +77,56 @@ func TestSessionThatIsNotKept(t *testing.T) {
 	if err := r.promptWith(t, unkept, "the-words-7", `{"disableSession":true}`); err != nil {
 		t.Fatal(err)
 	}
-	r.closeSession(t, unkept)
-	if _, err := r.store.Info(t.Context(), unkept); err == nil {
-		t.Error("the session is still there")
+	if list, err := r.editor.Conn.ListSessions(t.Context(), &acp.ListSessionsRequest{}); err != nil || len(list.Sessions) != 1 || list.Sessions[0].SessionID != kept {
+		t.Errorf("the list is %+v, %v", list, err)
 	}
-	err := filepath.WalkDir(r.dir, func(path string, _ os.DirEntry, err error) error {
-		if err == nil && strings.Contains(path, string(unkept)) && !strings.Contains(path, ".trash") {
+	fork, err := r.editor.Conn.ForkSession(t.Context(), &acp.ForkSessionRequest{SessionID: unkept, CWD: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.router.kept().Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := t.TempDir() // as a process that was killed leaves it
+	if err := os.CopyFS(left, os.DirFS(r.dir)); err != nil {
+		t.Fatal(err)
+	}
+	owners, err := filepath.Glob(filepath.Join(left, "state", "sandboxes", "*", "owner.json"))
+	for _, owner := range owners {
+		err = errors.Join(err, os.Remove(owner))
+	}
+	if err != nil || len(owners) == 0 {
+		t.Fatal(owners, err)
+	}
+	store, err := sessions.Open(filepath.Join(left, "sessions"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Info(t.Context(), unkept); err != nil {
+		t.Errorf("a session that is open was cleared away: %v", err)
+	}
+	if err := (Kept{Store: store, StateDir: filepath.Join(left, "state"), Snapshots: filepath.Join(left, "snapshots")}).Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Info(t.Context(), kept); err != nil {
+		t.Errorf("the session that is kept: %v", err)
+	}
+	r.closeSession(t, unkept)
+	r.closeSession(t, fork.SessionID)
+	for _, dir := range []string{r.dir, left} {
+		wantForgotten(t, dir, unkept, "the-words-7")
+		wantForgotten(t, dir, fork.SessionID, "the-words-7")
+	}
+}
+
+// wantForgotten fails the test for a file below dir that is of a session, or has the words.
+func wantForgotten(t *testing.T, dir string, id acp.SessionID, words string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err == nil && strings.Contains(path, string(id)) && !strings.Contains(path, ".trash") {
 			t.Errorf("left: %s", path)
 		}
-		if data, err := os.ReadFile(path); err == nil && strings.Contains(string(data), "the-words-7") {
+		if data, err := os.ReadFile(path); err == nil && strings.Contains(string(data), words) {
 			t.Errorf("%s has what was said", path)
 		}
 		return err

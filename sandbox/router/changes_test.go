@@ -27,6 +27,7 @@ func newProject(t *testing.T) *yard {
 	p := &yard{dir: t.TempDir()}
 	p.rig = newRig(t, func(r *rig) {
 		r.opts.Changes = &changes.Options{Dir: filepath.Join(r.dir, "snapshots")}
+		r.opts.Snapshots = r.opts.Changes.Dir
 		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			p.do(c)
 			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
@@ -252,6 +253,7 @@ func TestPathsOfTheTranscript(t *testing.T) {
 }
 
 // What files were before the turns of a session goes with the session.
+// Also when files are not compared any more.
 func TestDeleteForgetsTheFiles(t *testing.T) {
 	p := newProject(t)
 	p.do = func(*fakeConv) { p.write(t, "a.txt", "changed\n") }
@@ -266,7 +268,9 @@ func TestDeleteForgetsTheFiles(t *testing.T) {
 	if got := kept(); len(got) != 1 {
 		t.Fatalf("before: %q", got)
 	}
-	if _, err := p.editor.Conn.DeleteSession(t.Context(), &acp.DeleteSessionRequest{SessionID: p.id}); err != nil {
+	p.router.Close()
+	next := p.again(t, acp.ClientCapabilities{}, func(r *rig) { r.opts.Snapshots = p.opts.Snapshots }) // switched off
+	if _, err := next.editor.Conn.DeleteSession(t.Context(), &acp.DeleteSessionRequest{SessionID: p.id}); err != nil {
 		t.Fatal(err)
 	}
 	if got := kept(); len(got) != 0 {

@@ -8,13 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/registry"
-	"gander.dev/gander/sessions"
 )
 
 // What agents keep of their conversations is a part of their homes. Between two
@@ -177,59 +175,4 @@ func tooLarge(fsys fs.FS, dir string) bool {
 		return nil
 	})
 	return err != nil
-}
-
-// maxKept is how many agents' conversations are kept of sessions that are not open;
-// of more the ones that were used longest ago are told again from the transcript.
-const maxKept = 200
-
-// SpentPath is the file, below a state directory, in which it is written what the
-// model calls of a session have used. Forget removes it.
-func SpentPath(stateDir string, id acp.SessionID) string {
-	return filepath.Join(stateDir, "spent", string(id)+".json")
-}
-
-// Forget removes what agents keep of a session below a state directory, and what it
-// has spent. Of a session that is open nothing is removed that its agents keep.
-func Forget(stateDir string, id acp.SessionID) error {
-	kept, err := registry.Kept(stateDir)
-	if e := os.Remove(SpentPath(stateDir, id)); e != nil && !errors.Is(e, fs.ErrNotExist) {
-		err = errors.Join(err, e)
-	}
-	for _, name := range kept {
-		if sessionOf(name) == id {
-			err = errors.Join(err, registry.RemoveKept(stateDir, name))
-		}
-	}
-	return err
-}
-
-// sessionOf is the session that a sandbox is named after, see sandboxID.
-func sessionOf(sandboxID string) acp.SessionID {
-	const length = len("01a200c2-695c-751e-bf30-2a9c430d9f95")
-	return acp.SessionID(sandboxID[max(0, len(sandboxID)-length):])
-}
-
-// Tidy removes what agents keep below a state directory of sessions that the store
-// does not have any more, and what is beyond maxKept.
-func Tidy(ctx context.Context, stateDir string, store *sessions.Store) error {
-	kept, err := registry.Kept(stateDir)
-	if err != nil {
-		return err
-	}
-	used := map[string]time.Time{}
-	for _, name := range kept {
-		info, err := store.Info(ctx, sessionOf(name))
-		if err != nil && !errors.Is(err, sessions.ErrNotFound) {
-			return err
-		}
-		used[name] = info.UpdatedAt // zero for a session that is no more
-	}
-	slices.SortFunc(kept, func(a, b string) int { return used[b].Compare(used[a]) })
-	for i, name := range kept {
-		if i >= maxKept || used[name].IsZero() {
-			err = errors.Join(err, registry.RemoveKept(stateDir, name))
-		}
-	}
-	return err
 }

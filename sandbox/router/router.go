@@ -227,7 +227,7 @@ func (r *Router) openSession(ctx context.Context, cwd string, dirs []string, ser
 	}
 	transcript, release, err := r.create(sessions.Header{
 		SessionID: id, SessionKey: cmp.Or(meta.session, r.sessionKey(id)), AgentID: agent.Name(),
-		WorkspacePath: cwd, WorkingPath: cwd, AdditionalDirectories: dirs,
+		WorkspacePath: cwd, WorkingPath: cwd, AdditionalDirectories: dirs, Temporary: meta.off,
 	})
 	if err != nil {
 		if made != nil {

@@ -58,6 +58,9 @@ type Options struct {
 	// Changes says where what files were before a turn is kept, and how much of it; the
 	// router fills in the project. Nil compares no files.
 	Changes *changes.Options
+	// Snapshots is the directory of what files were before turns, also of sessions from
+	// before Changes was switched off: a session that is deleted leaves nothing there.
+	Snapshots string
 	// Store records the sessions.
 	Store *sessions.Store
 	// Runs, when set, gets a trace of every turn.

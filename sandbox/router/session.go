@@ -164,7 +164,7 @@ func (s *session) close() {
 	}
 	s.claim()
 	if s.unkept {
-		if err := s.r.erase(context.WithoutCancel(s.ctx), s.id); err != nil {
+		if err := s.r.kept().Erase(context.WithoutCancel(s.ctx), s.id); err != nil {
 			s.log.Error("removing a session that is not to be kept", "err", err)
 		}
 	}

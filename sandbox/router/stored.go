@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/changes"
 	"gander.dev/gander/sessions"
 )
 
@@ -150,32 +149,10 @@ func (r *Router) DeleteSession(ctx context.Context, req *acp.DeleteSessionReques
 	if sessions.CheckID(req.SessionID) != nil {
 		return &acp.DeleteSessionResponse{}, nil
 	}
-	if err := r.erase(ctx, req.SessionID); err != nil {
+	if err := r.kept().Erase(ctx, req.SessionID); err != nil {
 		return nil, err
 	}
 	return &acp.DeleteSessionResponse{}, nil
-}
-
-// erase removes a session that is not open, and what is kept beside it.
-func (r *Router) erase(ctx context.Context, id acp.SessionID) error {
-	info, err := r.opts.Store.Info(ctx, id)
-	if err != nil && !errors.Is(err, sessions.ErrNotFound) {
-		return err
-	}
-	if err := r.opts.Store.Delete(ctx, id); err != nil && !errors.Is(err, sessions.ErrNotFound) {
-		return err
-	}
-	err = Forget(r.opts.StateDir, id)
-	if r.opts.Runs != nil {
-		err = errors.Join(err, r.opts.Runs.Forget(id))
-	}
-	if c := r.opts.Changes; c != nil && info.RealPath != "" {
-		err = errors.Join(err, changes.Forget(ctx, c.Dir, info.RealPath, string(id)))
-	}
-	if err != nil {
-		return fmt.Errorf("the session is deleted, but not all that was kept of it: %w", err)
-	}
-	return nil
 }
 
 // SetSessionTitle implements acp.TitleSetter. The session need not be open.
@@ -244,7 +221,7 @@ func (r *Router) reopen(ctx context.Context, q stored) (*session, error) {
 		return nil, notFound(q.id, err)
 	}
 	s := newSession(r, q.id, filepath.Clean(q.cwd), dirs, set, transcript)
-	s.claim = release
+	s.claim, s.unkept = release, info.Temporary
 	s.recall(&info)
 	if !r.add(s) {
 		s.close()

@@ -563,7 +563,7 @@ func TestTidy(t *testing.T) {
 	}
 	left := func() string {
 		t.Helper()
-		if err := Tidy(t.Context(), r.opts.StateDir, r.store); err != nil {
+		if err := r.router.kept().Tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return strings.ReplaceAll(namesIn(t, filepath.Join(r.opts.StateDir, "sandboxes")), ".trash ", "")
