@@ -120,6 +120,8 @@ type RuleKeeper interface {
 type Mount struct {
 	Path     string
 	Writable bool
+	// Ruled is whether Spec.Rules close files in it, as they do in all that is writable.
+	Ruled bool
 }
 
 // Door is a listener on 127.0.0.1 inside the sandbox. Accepted connections are

@@ -210,6 +210,7 @@ func (w *wiring) routerOptions(store *sessions.Store, runs *sessions.Runs) route
 		StateDir:       cfg.Home,
 		HistoryLimit:   w.historyLimit,
 		SessionPrefix:  w.sessionPrefix,
+		ReadOnly:       cfg.Sandbox.ReadOnlyPaths,
 		Private:        []string{cfg.Model.APIKeyFile},
 		Version:        version,
 		CancelDeadline: time.Duration(cfg.CancelDeadline),

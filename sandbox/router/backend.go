@@ -237,7 +237,7 @@ func (b *backend) spec(home string) sandbox.Spec {
 	spec.Rules, spec.Limits = b.rules(), b.policy.Bounds()
 	spec.Mounts = slices.Concat(spec.Mounts, b.policy.Mounts)
 	for _, d := range s.dirs {
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: d, Writable: true})
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: d, Writable: !s.r.onlyRead(d), Ruled: true})
 	}
 	return spec
 }

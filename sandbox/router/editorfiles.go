@@ -61,40 +61,49 @@ type editorFiles struct {
 	places []*place // made when they are needed first
 }
 
-// place is a directory that the sandbox shows writable.
+// place is a directory that the sandbox shows of the session's.
 type place struct {
 	path, real string // as the session has it, and without links
+	onlyRead   bool
 	rules      *ignore.Set
 	protected  *policy.Protection
 }
 
-// find returns the place that a path is in and the path relative to it.
-func (f *editorFiles) find(path string) (*place, string, error) {
+// A placed is a path that is in a place: the path relative to it.
+type placed struct {
+	*place
+	rel string
+}
+
+// find returns the places that a path is in, the innermost last: what one of them
+// closes is closed.
+func (f *editorFiles) find(path string) ([]placed, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.places == nil {
 		for _, dir := range append([]string{f.s.cwd}, f.s.dirs...) {
 			p, err := f.s.newPlace(dir)
 			if err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			f.places = append(f.places, p)
 		}
 	}
-	var found *place
-	var rest string
+	var found []placed
 	for _, p := range f.places {
 		for _, root := range []string{p.path, p.real} {
 			rel, err := filepath.Rel(root, path)
-			if err == nil && rel != "." && filepath.IsLocal(rel) && (found == nil || len(p.real) > len(found.real)) {
-				found, rest = p, rel
+			if err == nil && rel != "." && filepath.IsLocal(rel) {
+				found = append(found, placed{p, rel})
+				break
 			}
 		}
 	}
-	if found == nil {
-		return nil, "", errNotEditors
+	if len(found) == 0 {
+		return nil, errNotEditors
 	}
-	return found, rest, nil
+	slices.SortStableFunc(found, func(a, b placed) int { return len(a.real) - len(b.real) })
+	return found, nil
 }
 
 func (s *session) newPlace(dir string) (*place, error) {
@@ -102,7 +111,7 @@ func (s *session) newPlace(dir string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &place{path: dir, real: real}
+	p := &place{path: dir, real: real, onlyRead: dir != s.cwd && s.r.onlyRead(dir)}
 	o := ignore.SetOptions{Root: real, Logger: s.log}
 	var writes policy.Writes
 	if r := s.r.opts.Rules; r != nil {
@@ -117,12 +126,12 @@ func (s *session) newPlace(dir string) (*place, error) {
 
 // check says whether a file may be asked for, and its path without links. Nothing
 // inside renames or links meanwhile.
-func (p *place) check(rel string, write bool) (string, error) {
-	real := filepath.Join(p.real, rel)
+func (p placed) check(write bool) (string, error) {
+	rel, real := p.rel, filepath.Join(p.real, p.rel)
 	if err := p.rules.Closed(); err != nil || p.rules.Ignored(real, false) {
 		return "", &closedError{real}
 	}
-	if _, ok := p.protected.Protects(filepath.ToSlash(rel)); ok && write {
+	if _, ok := p.protected.Protects(filepath.ToSlash(rel)); write && (ok || p.onlyRead) {
 		return "", errNotEditors
 	}
 	at := p.real
@@ -149,7 +158,7 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 	if !filepath.IsAbs(path) {
 		return acp.InvalidParams(fmt.Sprintf("path must be absolute, got %q", path), nil)
 	}
-	p, rel, err := b.s.buffers.find(filepath.Clean(path))
+	places, err := b.s.buffers.find(filepath.Clean(path))
 	if err != nil {
 		return err
 	}
@@ -161,12 +170,14 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 		return errNotEditors
 	}
 	defer release()
-	real, err := p.check(rel, write)
-	if err != nil {
-		if closed, ok := errors.AsType[*closedError](err); ok {
-			b.denied(sandbox.Denial{Operation: "open", Path: closed.path})
+	var real string
+	for _, p := range places {
+		if real, err = p.check(write); err != nil {
+			if closed, ok := errors.AsType[*closedError](err); ok {
+				b.denied(sandbox.Denial{Operation: "open", Path: closed.path})
+			}
+			return err
 		}
-		return err
 	}
 	if err := do(ctx, real); err != nil {
 		return err

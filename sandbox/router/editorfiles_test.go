@@ -272,3 +272,32 @@ func writeFile(t *testing.T, dir, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// A file that is in two directories of the session is closed when the rules of one of
+// them close it, and the editor changes nothing where sandboxes only read.
+func TestFilesOfAdditionalDirectories(t *testing.T) {
+	project, shown := t.TempDir(), t.TempDir()
+	writeFile(t, project, ".gooseignore", "/inner/closed\n")
+	writeFile(t, project, "inner/closed", "c")
+	writeFile(t, project, "inner/open", "o")
+	writeFile(t, shown, "page", "p")
+	r, e := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		if got, err := ask(methodReadTextFile, map[string]any{"path": project + "/inner/closed"}); err == nil || !strings.Contains(err.Error(), "restricted by .gooseignore") {
+			t.Errorf("a file that the outer directory closes: %s, %v", got, err)
+		}
+		for _, path := range []string{project + "/inner/open", shown + "/page"} {
+			if _, err := ask(methodReadTextFile, map[string]any{"path": path}); err != nil {
+				t.Errorf("reading %s: %v", path, err)
+			}
+		}
+		_, _ = ask(methodWriteTextFile, map[string]any{"path": shown + "/page", "content": "x"}) // the fake sandbox starts nothing
+	}, func(r *rig) { r.opts.ReadOnly = []string{shown} })
+	s, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: project, AdditionalDirectories: []string{project + "/inner", shown}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	if len(e.reads) != 2 || len(e.written) != 0 {
+		t.Errorf("the editor was asked for %q and changed %q", e.reads, e.written)
+	}
+}

@@ -185,7 +185,23 @@ func directory(field, path string) (string, error) {
 	return path, nil
 }
 
-// mayShow decides about a directory that the editor adds: it becomes writable in
+// onlyRead reports whether a directory that the editor adds is one that the person's
+// configuration has sandboxes only read.
+func (r *Router) onlyRead(dir string) bool {
+	return slices.ContainsFunc(r.opts.ReadOnly, func(shown string) bool {
+		return project.Below(realPath(dir), realPath(shown))
+	})
+}
+
+// realPath is an absolute path without links; as it is when it cannot be resolved.
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Clean(path)
+}
+
+// mayShow decides about a directory that the editor adds: it may become writable in
 // the sandbox, so neither the system nor anything of gander's own may be in it.
 func (r *Router) mayShow(dir string) error {
 	private := append([]string{r.opts.StateDir}, r.opts.Private...)

@@ -147,15 +147,19 @@ func TestNoticesWaitForATurn(t *testing.T) {
 }
 
 func TestSandboxSpec(t *testing.T) {
-	r := newRig(t, nil)
-	cwd, extra := t.TempDir(), t.TempDir()
-	s, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: cwd + "/.", AdditionalDirectories: []string{extra}})
+	cwd, extra, shown := t.TempDir(), t.TempDir(), t.TempDir()
+	library := filepath.Join(shown, "library")
+	if err := os.Mkdir(library, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(r *rig) { r.opts.ReadOnly = []string{shown} })
+	s, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: cwd + "/.", AdditionalDirectories: []string{extra, library}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
 	spec := r.driver.last().spec
-	want := []sandbox.Mount{{Path: "/opt/duck"}, {Path: extra, Writable: true}}
+	want := []sandbox.Mount{{Path: "/opt/duck"}, {Path: extra, Writable: true, Ruled: true}, {Path: library, Ruled: true}}
 	if diff := cmp.Diff(want, spec.Mounts); diff != "" {
 		t.Errorf("mounts (-want +got):\n%s", diff)
 	}

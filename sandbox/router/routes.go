@@ -67,6 +67,9 @@ type Options struct {
 	Runs *sessions.Runs
 	// StateDir is gander's home; sandbox homes and what agents last said live there.
 	StateDir string
+	// ReadOnly are paths that sandboxes see for reading; so it is with a directory that
+	// the editor adds and that is in one of them.
+	ReadOnly []string
 	// Private are paths that no sandbox may see, besides StateDir: a file with a key.
 	Private []string
 	// Version is gander's own.

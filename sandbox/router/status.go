@@ -21,7 +21,11 @@ func commandStatus(_ context.Context, call commandCall) (string, error) {
 	line("session", "`%s`, %d prompts", s.id, turns)
 	line("project", "`%s`", s.cwd)
 	for _, d := range s.dirs {
-		line("additional directory", "`%s`", d)
+		note := ""
+		if s.r.onlyRead(d) {
+			note = ", only for reading"
+		}
+		line("additional directory", "`%s`%s", d, note)
 	}
 	line("agent", "%s, %s", agent, b.condition())
 	if s.canUseDeveloper() {

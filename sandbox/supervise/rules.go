@@ -19,14 +19,14 @@ const ownRulesTime = 10 * time.Second
 const maxOwnRules = 1 << 20
 
 // ReadRules makes the rules of a sandbox for Setup: for the project, by its real
-// path, and every writable mount. It is nil when the Spec has none.
+// path, and every mount that is writable or ruled. It is nil when the Spec has none.
 func ReadRules(spec sandbox.Spec, project string) (*Rules, error) {
 	if spec.Rules == nil {
 		return nil, nil
 	}
 	r := &Rules{Trees: []string{project}, Writes: spec.Rules.Writes}
 	for _, m := range spec.Mounts {
-		if !m.Writable {
+		if !m.Writable && !m.Ruled {
 			continue
 		}
 		real, err := filepath.EvalSymlinks(m.Path)
