@@ -180,6 +180,7 @@ func TestStoredSessions(t *testing.T) {
 
 type listedSession struct {
 	SessionID, CWD, Title, UpdatedAt string
+	AdditionalDirectories            []string
 }
 
 func (e *editor) list(params map[string]any) []listedSession {
