@@ -178,7 +178,6 @@ func (a *attachment) endCalls(ctx context.Context) {
 	for _, u := range a.past.Unfinished() {
 		a.send(ctx, u)
 	}
-	a.past = Revival{}
 }
 
 // isOwn reports whether a record is a prompt that the editor shows already.

@@ -9,29 +9,34 @@ import (
 	"gander.dev/gander/acp"
 )
 
-// replay shows the client the thread again.
+// replay shows the client the thread again. A call that was never ended, as gander
+// or the agent was killed, ends where the person goes on.
 func (s *session) replay(ctx context.Context) error {
 	var v Revival
+	show := func(updates ...json.RawMessage) error {
+		for _, update := range updates {
+			if err := s.r.client.SessionUpdate(ctx, &acp.SessionNotification{SessionID: s.id, Update: update}); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	}
 	for update, err := range s.r.opts.Store.Replay(ctx, s.id, s.r.opts.HistoryLimit) {
 		if err != nil {
 			return err
 		}
-		if update = v.Revive(update); update == nil {
-			continue
+		var due []json.RawMessage
+		if acp.UpdateKind(update) == acp.UserMessageChunk {
+			due = v.Unfinished()
 		}
-		if err := s.r.client.SessionUpdate(ctx, &acp.SessionNotification{SessionID: s.id, Update: update}); err != nil {
-			return err
+		if update = v.Revive(update); update != nil {
+			due = append(due, update)
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	for _, update := range v.Unfinished() {
-		if err := s.r.client.SessionUpdate(ctx, &acp.SessionNotification{SessionID: s.id, Update: update}); err != nil {
+		if err := show(due...); err != nil {
 			return err
 		}
 	}
-	return nil
+	return show(v.Unfinished()...)
 }
 
 // maxRevived bounds the text of an old terminal, in bytes; of more the end is shown.
@@ -138,8 +143,8 @@ func (c *pastCall) content() []json.RawMessage {
 	return content
 }
 
-// Unfinished are the ends of the calls that never had one: gander or the agent was
-// ended meanwhile.
+// Unfinished ends the calls that never had an end: gander or the agent was ended
+// meanwhile.
 func (v *Revival) Unfinished() []json.RawMessage {
 	out := make([]json.RawMessage, 0, len(v.open))
 	for _, c := range v.open {
@@ -154,5 +159,6 @@ func (v *Revival) Unfinished() []json.RawMessage {
 		}
 		out = append(out, acp.ToolCallFinal(c.id, "failed", ""))
 	}
+	v.open = nil
 	return out
 }
