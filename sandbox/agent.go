@@ -65,6 +65,9 @@ type SessionParams struct {
 	// ResumeID is the agent's own id of a conversation to continue. An agent
 	// that cannot returns an AgentSession that has not Resumed it.
 	ResumeID string
+	// ResumeWords are words of the last turn that the conversation should have. One that
+	// is replayed with none of them has lost its end, and is not resumed; nil asks for none.
+	ResumeWords []string
 	// Developer is the command, inside the sandbox, of the MCP server whose tools
 	// the agent is to use instead of its own; nil leaves it its own.
 	Developer []string

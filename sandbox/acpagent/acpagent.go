@@ -71,6 +71,7 @@ type Session struct {
 	err     error
 
 	replaying atomic.Bool // updates are history and not passed on
+	replayed  words       // what was said in it
 
 	// mu guards what follows.
 	mu         sync.Mutex
@@ -179,6 +180,9 @@ func (s *Session) load(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("session/load: %w", err)
+	}
+	if !s.replayed.any(s.params.ResumeWords) {
+		return errors.New("it does not know the last turn, as when the machine lost its power")
 	}
 	s.id, s.resumed = acp.SessionID(s.params.ResumeID), true
 	s.setState(resp.Modes, resp.ConfigOptions, resp.Meta)

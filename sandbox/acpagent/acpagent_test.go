@@ -186,6 +186,7 @@ func TestResume(t *testing.T) {
 		if req.SessionID != "s9" {
 			return nil, acp.SessionNotFound(req.SessionID)
 		}
+		_ = c.SessionUpdate(ctx, &acp.SessionNotification{SessionID: req.SessionID, Update: acp.MessageChunk(acp.AgentMessageChunk, "", "old words, ")})
 		_ = c.SessionUpdate(ctx, &acp.SessionNotification{SessionID: req.SessionID, Update: acp.MessageChunk(acp.AgentMessageChunk, "", "old words")})
 		modes, options := state()
 		return &acp.LoadSessionResponse{Modes: modes, ConfigOptions: options}, nil
@@ -193,13 +194,16 @@ func TestResume(t *testing.T) {
 	tests := map[string]struct {
 		can    bool
 		resume string
+		words  []string
 		id     string
 		loads  int
 	}{
-		"continues":   {true, "s9", "s9", 1},
-		"has lost it": {true, "s8", "s1", 1},
-		"cannot":      {false, "s9", "s1", 0},
-		"nothing to":  {true, "", "s1", 0},
+		"continues":        {true, "s9", nil, "s9", 1},
+		"has lost it":      {true, "s8", nil, "s1", 1},
+		"cannot":           {false, "s9", nil, "s1", 0},
+		"nothing to":       {true, "", nil, "s1", 0},
+		"knows the end":    {true, "s9", []string{"which?", "words,\n old"}, "s9", 1},
+		"has lost the end": {true, "s9", []string{"which?", "older words"}, "s1", 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +211,7 @@ func TestResume(t *testing.T) {
 			agent.Capabilities.LoadSession = tt.can
 			agent.OnLoadSession = load
 			rec := new(recorder)
-			s, _ := mustOpen(t, agent, sandbox.SessionParams{ResumeID: tt.resume, Client: rec}, Options{})
+			s, _ := mustOpen(t, agent, sandbox.SessionParams{ResumeID: tt.resume, ResumeWords: tt.words, Client: rec}, Options{})
 			if s.ID() != tt.id {
 				t.Errorf("session %q, want %q", s.ID(), tt.id)
 			}

@@ -14,6 +14,7 @@ type client Session
 func (c *client) SessionUpdate(ctx context.Context, n *acp.SessionNotification) error {
 	(*Session)(c).follow(n.Update)
 	if c.replaying.Load() && acp.UpdateKind(n.Update) != "available_commands_update" {
+		c.replayed.add(n.Update)
 		return nil // history, but for what holds from now on
 	}
 	if c.opts.Mend != nil {

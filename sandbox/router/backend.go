@@ -195,6 +195,9 @@ func (b *backend) open(params sandbox.SessionParams) error {
 		return err
 	}
 	b.giveServers(&params)
+	if params.ResumeID != "" {
+		params.ResumeWords = b.s.lastSaid(b.ctx, b.agent)
+	}
 	var err error
 	if b.conv, err = b.agent.Open(b.ctx, b.sb, params); err != nil {
 		return err

@@ -1,11 +1,14 @@
 package router
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sessions"
 )
 
@@ -39,6 +42,34 @@ func (t *turn) withHistory(b *backend) []acp.ContentBlock {
 		intro = "What you remember of this conversation may end before what follows. What was said and done since:\n\n"
 	}
 	return append([]acp.ContentBlock{acp.TextBlock(intro + text + "\n\nThe person's next message follows.")}, t.prompt...)
+}
+
+// maxLastSaid bounds lastSaid, each in bytes.
+const maxLastSaid = 200
+
+// lastSaid is what was said, by the person and by the agent, in the last turn that the
+// agent should know: the end of each. It is nil when that cannot be told.
+func (s *session) lastSaid(ctx context.Context, a sandbox.Agent) []string {
+	s.mu.Lock()
+	knows := s.seen[a.Name()]
+	s.mu.Unlock()
+	if knows.turn == "" || s.transcript.Sync(ctx) != nil {
+		return nil
+	}
+	h, err := s.r.opts.Store.History(ctx, s.id, historyLimit)
+	if err != nil {
+		return nil // the agent is not to blame
+	}
+	var words []string
+	for _, t := range h.Turns {
+		for _, e := range t.Entries {
+			text := strings.TrimSpace(e.Text)
+			if t.ID == knows.turn && text != "" && (e.Kind == string(sessions.RoleUser) || e.Kind == string(sessions.RoleAssistant)) {
+				words = append(words, strings.ToValidUTF8(text[max(0, len(text)-maxLastSaid):], ""))
+			}
+		}
+	}
+	return words
 }
 
 // handover says what an agent was given.

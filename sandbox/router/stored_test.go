@@ -98,6 +98,9 @@ func TestLoad(t *testing.T) {
 	if strings.Contains(strings.Join(second.agent.conv().prompts(), "\n"), "fix the tests") {
 		t.Error("an agent that has its own session was told again what it knows")
 	}
+	if got, want := second.agent.conv().params.ResumeWords, []string{"fix the tests", "you said: fix the tests"}; !slices.Equal(got, want) {
+		t.Errorf("the agent shows by %q that it knows the last turn, want %q", got, want)
+	}
 	list, err := second.editor.Conn.ListSessions(t.Context(), &acp.ListSessionsRequest{CWD: cwd})
 	if err != nil || len(list.Sessions) != 1 || list.Sessions[0].SessionID != s.SessionID || list.Sessions[0].Title != "fix the tests" || list.Sessions[0].CWD != cwd {
 		t.Errorf("the list is %+v, %v", list, err)
@@ -427,7 +430,8 @@ func TestReplayOfTerminals(t *testing.T) {
 	if err := crashed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	updates := r.again(t, zed, nil).load(t, s.SessionID, cwd)
+	later := r.again(t, zed, nil)
+	updates := later.load(t, s.SessionID, cwd)
 	want := []string{"user_message x", "tool_call make", "tool_call_update completed one\ntwo", "tool_call sleep", "tool_call_update failed half\nInterrupted."}
 	got := slices.DeleteFunc(texts(updates), func(s string) bool { return s == "tool_call_update in_progress" })
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -435,6 +439,11 @@ func TestReplayOfTerminals(t *testing.T) {
 	}
 	if about(updates, "terminal") {
 		t.Errorf("a terminal of then is shown: %s", updates)
+	}
+	later.wantStop(t, s.SessionID, "y", acp.StopEndTurn)
+	got = texts(later.load(t, s.SessionID, cwd))
+	if end, next := slices.Index(got, "tool_call_update failed half\nInterrupted."), slices.Index(got, "user_message y"); end < 0 || end > next {
+		t.Errorf("a call that was never ended is not ended where the person went on: %q", got)
 	}
 }
 
