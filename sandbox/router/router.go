@@ -147,6 +147,7 @@ func (r *Router) NewSession(ctx context.Context, req *acp.NewSessionRequest) (*a
 	if err != nil {
 		return nil, err
 	}
+	s.acknowledge(ctx)
 	acp.AfterReply(ctx, s.announce)
 	state := s.firstState()
 	return &acp.NewSessionResponse{SessionID: s.id, Modes: state.modes, ConfigOptions: state.options}, nil
@@ -403,6 +404,7 @@ func (r *Router) SetSessionMode(ctx context.Context, req *acp.SetSessionModeRequ
 	if err := s.setMode(ctx, req.ModeID); err != nil {
 		return nil, err
 	}
+	s.acknowledge(ctx)
 	return &acp.SetSessionModeResponse{}, nil
 }
 
@@ -422,6 +424,7 @@ func (r *Router) SetConfigOption(ctx context.Context, req *acp.SetConfigOptionRe
 	if err := s.setOption(ctx, req.ConfigID, value); err != nil {
 		return nil, err
 	}
+	s.acknowledge(ctx)
 	return &acp.SetConfigOptionResponse{ConfigOptions: s.current().options}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
@@ -218,6 +219,19 @@ func (s *session) append(r sessions.Record) {
 	if s.firstTime(n.text) {
 		s.log.Error(n.text)
 		s.leave(n)
+	}
+}
+
+// acknowledging bounds how long a response waits for a disk that hangs.
+const acknowledging = 2 * time.Second
+
+// acknowledge waits until what was recorded is on disk: what a client has an answer to
+// stays, whatever ends.
+func (s *session) acknowledge(ctx context.Context) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), acknowledging)
+	defer stop()
+	if err := s.transcript.Sync(ctx); err != nil && s.ctx.Err() == nil {
+		s.log.Error("writing the transcript", "err", err)
 	}
 }
 

@@ -122,9 +122,6 @@ func (t *turn) beginAnew() error {
 	return err
 }
 
-// acknowledging bounds how long a response waits for a disk that hangs.
-const acknowledging = 2 * time.Second
-
 // recordEnd records how the turn ended. The response waits for the disk: it is
 // the acknowledgement of the turn, and what was acknowledged stays.
 func (t *turn) recordEnd(resp *acp.PromptResponse, err error) {
@@ -134,15 +131,16 @@ func (t *turn) recordEnd(resp *acp.PromptResponse, err error) {
 	}
 	end.Agent, end.AgentSessionID = t.agent, t.agentSession
 	t.s.record(t.id, end)
-	ctx, stop := context.WithTimeout(context.WithoutCancel(t.ctx), acknowledging)
-	defer stop()
-	if err := t.s.transcript.Sync(ctx); err != nil && t.s.ctx.Err() == nil {
-		t.s.log.Error("writing the transcript", "err", err)
-	}
+	t.s.acknowledge(t.ctx)
 }
 
 // answer has the agent answer the prompt.
 func (t *turn) answer() (*acp.PromptResponse, error) {
+	kept := make(chan struct{})
+	t.s.work.Go(func() { // close waits for this turn before it waits for work
+		defer close(kept)
+		t.s.acknowledge(t.ctx)
+	})
 	t.askServers()
 	if t.ctx.Err() != nil {
 		return nil, t.ctx.Err()
@@ -165,6 +163,7 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	t.s.showPending(t.ctx)
 	prompt := t.withHistory(b)
 	t.given(b)
+	<-kept // whatever the agent does, it is known what it was asked for
 	resp, err := t.ask(b, mark, prompt)
 	t.known(b)
 	reason := ""
