@@ -17,6 +17,7 @@ FUZZTIME      ?= 30
 FUZZTIME_REST ?= 10
 CANCEL_RUNS   ?= 200
 CRASH_RUNS    ?= 12
+CRASH_LOSSES  ?= 4
 MODEL_DOWN    ?= 1
 E2E_TIMEOUT   ?= 45m
 SHELL_CANCELS ?= 200
@@ -104,7 +105,7 @@ fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIM
 soak: ## the long proofs: thousands of cancels, calls and races, ten minutes of each fuzz target
 	$(MAKE) deps
 	$(MAKE) proofs SHELL_CANCELS=10000 SHELL_CALLS=1000000 RACE_ROUNDS=10000 SANDBOX_KILLS=10000 STORE_KILLS=1900 POWER_LOSSES=200 LOOP_EVENTS=1000000 LIVE_SECONDS=60 PROOF_TIMEOUT=6h
-	$(MAKE) e2e CANCEL_RUNS=2000 CRASH_RUNS=100 MODEL_DOWN=180 E2E_TIMEOUT=3h
+	$(MAKE) e2e CANCEL_RUNS=2000 CRASH_RUNS=100 CRASH_LOSSES=40 MODEL_DOWN=180 E2E_TIMEOUT=3h
 	$(MAKE) fuzz FUZZTIME=600 FUZZTIME_REST=600
 
 .PHONY: bench
@@ -154,7 +155,7 @@ proofs: # repetitions that the race detector would make slow, and the catalogue 
 .PHONY: e2e
 e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in every sandbox; and the bench, briefly
 	@mkdir -p '$(PICTURES)'
-	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' GANDER_CANCEL_RUNS='$(CANCEL_RUNS)' GANDER_CRASH_RUNS='$(CRASH_RUNS)' GANDER_MODEL_DOWN_SECONDS='$(MODEL_DOWN)' \
+	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' GANDER_CANCEL_RUNS='$(CANCEL_RUNS)' GANDER_CRASH_RUNS='$(CRASH_RUNS)' GANDER_CRASH_LOSSES='$(CRASH_LOSSES)' GANDER_MODEL_DOWN_SECONDS='$(MODEL_DOWN)' \
 	  $(GO) test -count=1 -p 1 $(KEEP) -timeout '$(E2E_TIMEOUT)' ./conformance/e2e ./conformance/bench
 
 .PHONY: vet

@@ -46,6 +46,7 @@ func (e *editor) sessionWith(params map[string]any) *session {
 type pending struct {
 	*session
 	n    int
+	text string
 	turn *turn // guarded by the editor's mu until it has ended
 }
 
@@ -55,7 +56,7 @@ func (s *session) prompt(text string) *pending {
 	s.mu.Lock()
 	before := len(s.rec.turns)
 	s.mu.Unlock()
-	p := &pending{session: s, n: s.begin("session/prompt", map[string]any{
+	p := &pending{session: s, text: text, n: s.begin("session/prompt", map[string]any{
 		"sessionId": s.id, "prompt": []any{map[string]any{"type": "text", "text": text}},
 	})}
 	s.wait("the prompt to be on the wire", func() bool {
