@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +175,32 @@ func testAcpxSession(t *testing.T, w *world) {
 	w.told(before, "order", "second") // it is the same conversation
 	x.run(t, acpxOK, "sessions", "close", "duck")
 	x.run(t, acpxNoSession, prompt(says("too late"))...)
+}
+
+// acpx lists the sessions that there are, and goes on with one of another process.
+func TestAcpxStoredSessions(t *testing.T) {
+	w := newWorld(t, home, 0)
+	x := newAcpx(t, w)
+	e := w.gander(nil)
+	e.initialize()
+	id := w.remember(e, x.project).id
+	e.end()
+	if out := x.run(t, acpxOK, "--format", "json", "sessions", "list", "--filter-cwd", x.project); !strings.Contains(out, id) || !strings.Contains(out, "the word is quince") {
+		t.Errorf("the list is %s", out)
+	}
+	if out := x.run(t, acpxOK, "--format", "json", "sessions", "list", "--filter-cwd", w.mkdir("elsewhere")); strings.Contains(out, id) {
+		t.Errorf("the list of elsewhere is %s", out)
+	}
+	x.run(t, acpxOK, "sessions", "new", "--name", "again", "--resume-session", id)
+	before := len(w.model.Requests())
+	if out := x.run(t, acpxOK, "--format", "quiet", "--approve-all", "prompt", "-s", "again", script(t, says("it was quince"))); strings.TrimSpace(out) != "it was quince" {
+		t.Errorf("the prompt prints %q", out)
+	}
+	w.told(before, "the word is quince", "the file says medlar")
+	x.run(t, acpxOK, "sessions", "close", "again")
+	eventually(t, "the holder of the session to be gone", func() bool {
+		return !slices.ContainsFunc(marked(t, w.ganderHome()), func(p proc) bool { return strings.Contains(p.args, "acpx") })
+	})
 }
 
 // Permission policies decide what is run, and the exit code tells scripts.
