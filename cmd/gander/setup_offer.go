@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"gander.dev/gander/cmd/gander/internal/config"
@@ -16,7 +18,26 @@ func (w *wiring) setupOffer() router.Setup {
 	if self, err := os.Executable(); err == nil {
 		s.Command = []string{self, "setup", "--home", w.config().Home}
 	}
+	if key, err := w.config().Key(); err == nil && key.Source == w.storedKey() {
+		s.Logout = w.logout
+	}
 	return s
+}
+
+// storedKey is the file in which gander setup keeps a key.
+func (w *wiring) storedKey() string { return filepath.Join(w.config().Home, keyFileName) }
+
+// logout forgets the key that gander setup has kept. A key of the person's, in a
+// variable or a file, is not gander's to forget.
+func (w *wiring) logout() error {
+	if err := os.Remove(w.storedKey()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("forgetting the model's key: %w; remove the file yourself", err)
+	}
+	cfg, err := w.config().Reload()
+	if err == nil {
+		w.setConfig(cfg)
+	}
+	return err
 }
 
 // mendedBySetup reports whether gander setup asks for what is missing.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -63,5 +64,21 @@ func TestEditorIsLedToSetup(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "nosuch") {
 		t.Errorf("session/set_model with a model that nobody has: %v", err)
 	}
+	e.end()
+
+	e = startEditor(t, launch{command: []string{n.gander, "acp"}, env: n.env, uid: n.w.uid, gid: n.w.gid, dir: n.w.dir})
+	if auth := encode(t, e.initialize().AgentCapabilities["auth"]); auth != `{"logout":{}}` {
+		t.Errorf("with a stored key the capabilities are %s", auth)
+	}
+	s = e.session(n.project)
+	s.prompt(script(t, step{"text": "Hello."})).done("end_turn")
+	if err := e.request("logout", map[string]any{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if exists(filepath.Join(n.env["HOME"], ".gander", "model.key")) {
+		t.Error("after logout the key is still there")
+	}
+	wantAuth(e.request("session/new", params, nil))
+	wantAuth(e.request("session/prompt", map[string]any{"sessionId": s.id, "prompt": []any{map[string]any{"type": "text", "text": "Are you there?"}}}, nil))
 	e.end()
 }

@@ -84,17 +84,20 @@ func (s *session) shorten(ctx context.Context, how func(*sessions.Store) (sessio
 	}
 	done, err := how(s.r.opts.Store)
 	if err == nil && done.Applied {
-		s.startOver()
+		s.restart(true)
 	}
 	return done, err
 }
 
-// startOver ends the agent; the one that takes its place knows nothing of its own.
-func (s *session) startOver() {
+// restart ends the agent; the one that takes its place with the next prompt knows
+// nothing of its own when it is to forget.
+func (s *session) restart(forget bool) {
 	s.replacing.Lock()
 	defer s.replacing.Unlock()
 	s.mu.Lock()
-	clear(s.seen)
+	if forget {
+		clear(s.seen)
+	}
 	now, known := setting{s.agent, s.driver, s.tools}, s.known
 	s.mu.Unlock()
 	s.swap(now, known)

@@ -116,6 +116,7 @@ func (r *Router) Initialize(_ context.Context, req *acp.InitializeRequest) (*acp
 		ProtocolVersion: acp.ProtocolVersion,
 		AgentCapabilities: acp.AgentCapabilities{
 			LoadSession:        true,
+			Auth:               r.authCapabilities(),
 			MCPCapabilities:    acp.MCPCapabilities{HTTP: true},
 			PromptCapabilities: acp.PromptCapabilities{Image: true, EmbeddedContext: true},
 			SessionCapabilities: acp.SessionCapabilities{

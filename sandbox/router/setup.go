@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"gander.dev/gander/acp"
 )
@@ -20,6 +22,9 @@ type Setup struct {
 	// Mends reports whether setting up would mend what an agent lacks. Such an
 	// error makes clients offer the methods.
 	Mends func(error) bool
+	// Logout forgets the key that setting up has kept. Nil where gander keeps none:
+	// logging out is not offered then.
+	Logout func() error
 }
 
 // The ids of the authentication methods.
@@ -75,6 +80,32 @@ func (r *Router) Authenticate(ctx context.Context, req *acp.AuthenticateRequest)
 		return nil, r.lacking(err)
 	}
 	return &acp.AuthenticateResponse{}, nil
+}
+
+// authCapabilities say whether one can log out.
+func (r *Router) authCapabilities() json.RawMessage {
+	if r.opts.Setup.Logout == nil {
+		return nil
+	}
+	return json.RawMessage(`{"logout":{}}`)
+}
+
+// Logout implements acp.Logouter: the key is forgotten, and the agents end, each when
+// its turn has. Sessions stay open; their next prompts need a key again.
+func (r *Router) Logout(context.Context, *acp.LogoutRequest) (*acp.LogoutResponse, error) {
+	if r.opts.Setup.Logout == nil {
+		return nil, acp.ErrMethodNotFound
+	}
+	if err := r.opts.Setup.Logout(); err != nil {
+		return nil, acp.Internal(err.Error(), nil)
+	}
+	r.mu.Lock()
+	open := slices.Collect(maps.Values(r.sessions))
+	r.mu.Unlock()
+	for _, s := range open {
+		s.restart(false)
+	}
+	return &acp.LogoutResponse{}, nil
 }
 
 // lacking is the error of an agent that lacks something.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"gander.dev/gander/acp"
@@ -52,6 +53,45 @@ func TestAuthMethods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Logging out is offered where there is something to forget. Agents end, and the next
+// prompt makes the client offer the ways to sign in.
+func TestLogout(t *testing.T) {
+	r := newRig(t, withSetup)
+	if _, err := r.editor.Conn.Logout(t.Context(), &acp.LogoutRequest{}); errorCode(err) != acp.CodeMethodNotFound {
+		t.Errorf("without anything to forget: %v", err)
+	}
+	if resp, err := r.router.Initialize(t.Context(), &acp.InitializeRequest{}); err != nil || resp.AgentCapabilities.Auth != nil {
+		t.Errorf("without anything to forget there is %s, %v", resp.AgentCapabilities.Auth, err)
+	}
+	var key atomic.Bool
+	key.Store(true)
+	r = newRig(t, func(r *rig) {
+		withSetup(r)
+		r.opts.Setup.Logout = func() error { key.Store(false); return nil }
+		open := r.opts.OpenModel
+		r.opts.OpenModel = func(way Way) (Model, error) {
+			if !key.Load() {
+				return nil, errNoKey
+			}
+			return open(way)
+		}
+	})
+	if resp, err := r.router.Initialize(t.Context(), &acp.InitializeRequest{}); err != nil || string(resp.AgentCapabilities.Auth) != `{"logout":{}}` {
+		t.Errorf("there is %s, %v", resp.AgentCapabilities.Auth, err)
+	}
+	id := r.open(t).SessionID
+	r.wantStop(t, id, "x", acp.StopEndTurn)
+	if _, err := r.editor.Conn.Logout(t.Context(), &acp.LogoutRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	r.journal.wait(t, "close sandbox", 1)
+	if got := r.ask(t, id, "y"); errorCode(got.err) != acp.CodeAuthRequired {
+		t.Errorf("after that a prompt is answered with %+v", got)
+	}
+	key.Store(true)
+	r.wantStop(t, id, "z", acp.StopEndTurn)
 }
 
 func describe(t *testing.T, m acp.AuthMethod) string {

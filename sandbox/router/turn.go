@@ -305,7 +305,7 @@ func (t *turn) awaitReady(b *backend, slow <-chan time.Time) error {
 		select {
 		case <-b.ready:
 			if b.err != nil {
-				return acp.Internal(b.err.Error(), nil)
+				return t.s.r.lacking(b.err)
 			}
 			return nil
 		case <-slow:

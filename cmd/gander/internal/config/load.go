@@ -43,6 +43,9 @@ type Flags struct {
 // error joins an *Error for everything that is wrong.
 func Load(o Options) (*Config, error) { return load(o, nil) }
 
+// Reload loads again what c was loaded from.
+func (c *Config) Reload() (*Config, error) { return Load(c.sameOptions()) }
+
 // load is Load, with what the user's file said before when that is to hold.
 func load(o Options, user *file) (*Config, error) {
 	c := defaults()

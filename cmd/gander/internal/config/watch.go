@@ -102,7 +102,7 @@ func (w *watch) reload(changed func(*Config, error)) {
 		return
 	}
 	w.seen = now
-	next, err := Load(w.current.sameOptions())
+	next, err := w.current.Reload()
 	if err != nil {
 		changed(w.current, fmt.Errorf("reloading the configuration; the previous one still holds: %w", err))
 		return
