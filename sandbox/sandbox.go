@@ -67,6 +67,9 @@ type Rules struct {
 	Own string
 	// Writes change which files are protected.
 	Writes policy.Writes
+	// GitStore is a directory of the host, one of Spec.Mounts for reading, that is closed
+	// but for what RuleKeeper.OpenGit opens in it; empty for none.
+	GitStore string
 	// Optional lets the sandbox be made where the kernel cannot keep the rules; a
 	// warning says so then.
 	Optional bool
@@ -111,9 +114,19 @@ type RuleKeeper interface {
 	Closed(ctx context.Context) (ClosedFiles, error)
 	// Judge reports which paths, relative to the project, the rules close as files.
 	Judge(ctx context.Context, paths []string) ([]bool, error)
-	// CloseGit closes, from now on and for good, what git's object stores in the
-	// project hold now. What git adds later can be read.
-	CloseGit(ctx context.Context) error
+	// CloseGit closes what git's object stores in the project hold now, and what anything
+	// outside adds to them later; what is made inside from now on can be read. It returns
+	// the version of the rules for OpenGit.
+	CloseGit(ctx context.Context) (rules uint64, err error)
+	// OpenGit opens, after CloseGit, what the stores held then, or, where other stores are
+	// given, has git find its objects in those besides: they are files below Rules.GitStore
+	// that list directories, one a line, by the object store that they are for, relative
+	// to the project. What comes from outside later stays closed. OpenGit fails when the
+	// rules have another version, and all is closed again when they change later.
+	OpenGit(ctx context.Context, rules uint64, stores map[string]string) error
+	// GitChanged reports whether objects came from outside since CloseGit, or OpenGit's
+	// rules have changed.
+	GitChanged(ctx context.Context) (bool, error)
 }
 
 // Mount is a host path that appears at the same absolute path inside.

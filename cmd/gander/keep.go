@@ -69,7 +69,7 @@ func (w *wiring) keeperOptions(ctx context.Context, dir keeper.Dir, spec keeper.
 	if err != nil {
 		return keeper.Options{}, err
 	}
-	l := &looping{w: w, ctx: ctx, spec: spec, driver: driver, notice: func(text string) { w.log.Warn(text) }}
+	l := &looping{w: w, ctx: ctx, dir: dir, spec: spec, driver: driver, notice: func(text string) { w.log.Warn(text) }}
 	l.leaks = router.NewLeaks(router.LeakOptions{
 		Mode: w.canaries(spec.Workspace), Project: spec.Workspace, Own: w.rules().Own, Context: ctx, Log: w.log,
 		Notice: func(_, text string) { l.tell(text) },
@@ -124,6 +124,7 @@ const recorded = "what the agent says and does, which is recorded"
 type looping struct {
 	w      *wiring
 	ctx    context.Context
+	dir    keeper.Dir
 	spec   keeper.Spec
 	driver sandbox.Driver
 	leaks  *router.Leaks
@@ -157,15 +158,23 @@ func (l *looping) place(notice func(string)) (keeper.Place, error) {
 	}
 	rules := l.w.rules()
 	rules.Writes = p.Writes
-	return keeper.Place{Rules: rules, Limits: p.Bounds(), Mounts: p.Mounts, Env: p.Env}, nil
+	spec := sandbox.Spec{Rules: rules, Mounts: p.Mounts}
+	if err := router.GiveGitStore(&spec, p.Git, l.dir.GitStore()); err != nil {
+		return keeper.Place{}, err
+	}
+	return keeper.Place{Rules: spec.Rules, Limits: p.Bounds(), Mounts: spec.Mounts, Env: p.Env}, nil
 }
 
-func (l *looping) examine(ctx context.Context, sb sandbox.Sandbox) ([]string, error) {
+func (l *looping) examine(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec) ([]string, error) {
 	p, err := l.w.policyOf(l.spec.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	return router.Examine(ctx, sb, l.spec.Workspace, p.Git, l.driver.Name())
+	found, err := router.Examination{Driver: l.driver, Spec: spec, StateDir: l.w.config().Home, Git: p.Git}.Examine(ctx, sb)
+	if err != nil {
+		return nil, err
+	}
+	return found.Notices(), nil
 }
 
 // way is what leads out of the run's sandbox. Nobody is there to be asked about hosts.

@@ -14,7 +14,9 @@ import (
 	"regexp"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/policy"
 	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/router"
 )
 
 // A place is a sandbox for a command of gander's own.
@@ -48,14 +50,14 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 	}
 	labels := map[string]string{"purpose": p.purpose}
 	maps.Copy(labels, p.labels)
-	policy, err := w.sandboxPolicy(p.cwd)
+	bounds, err := w.sandboxPolicy(p.cwd)
 	if err != nil {
 		a.remove(dir)
 		return nil, nil, &exitError{exitUsage, err}
 	}
-	p.mounts = append(p.mounts, policy.Mounts...)
+	p.mounts = append(p.mounts, bounds.Mounts...)
 	rules := w.rules()
-	rules.Writes = policy.Writes
+	rules.Writes = bounds.Writes
 	rules.Denied = func(d sandbox.Denial) {
 		a.log.Warn("a file that rules close or protect was refused inside", "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
 	}
@@ -65,22 +67,48 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 		return nil, nil, err
 	}
 	p.doors = append(p.doors, doors...)
-	sb, err := d.Create(ctx, sandbox.Spec{
+	spec := sandbox.Spec{
 		ID: p.name, WorkingDir: p.cwd, Home: filepath.Join(dir, "home"), Mounts: p.mounts, Doors: p.doors, Labels: labels,
-		Rules: rules, Limits: policy.Bounds(),
-	})
+		Rules: rules, Limits: bounds.Bounds(),
+	}
+	err = router.GiveGitStore(&spec, bounds.Git, filepath.Join(dir, "git"))
+	var sb sandbox.Sandbox
+	if err == nil {
+		sb, err = d.Create(ctx, spec)
+	}
 	if err != nil {
 		closeDoors()
 		a.remove(dir)
 		return nil, nil, err
 	}
-	return sb, func() {
+	done := func() {
 		if err := sb.Close(); err != nil {
 			a.log.Error("closing the sandbox", "err", err)
 		}
 		closeDoors()
 		a.remove(dir)
-	}, nil
+	}
+	if err := a.keepGit(ctx, sb, router.Examination{Driver: d, Spec: spec, StateDir: a.cfg.Home, Git: bounds.Git}); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return sb, done, nil
+}
+
+// keepGit does what the policy says about closed files that git keeps, where it does
+// not leave it at words: what a person runs by hand reads what it likes then.
+func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examination) error {
+	if e.Git == policy.GitWarn {
+		return nil
+	}
+	found, err := e.Examine(ctx, sb)
+	if err != nil {
+		return err
+	}
+	for _, text := range found.Notices() {
+		a.log.Info(text)
+	}
+	return nil
 }
 
 // newSandboxDir makes the directory of a new sandbox, with an empty home.

@@ -57,6 +57,12 @@ func TestCloseGit(t *testing.T) {
 	sandboxtest.TestCloseGit(t, newDriver, -1)
 }
 
+func TestHideGit(t *testing.T) {
+	needDaemon(t)
+	t.Run("root's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1) })
+	t.Run("user's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newAttached, stranger) })
+}
+
 func TestHostEnvironment(t *testing.T) {
 	needDaemon(t)
 	sandboxtest.TestHostEnvironment(t, newDriver, -1)

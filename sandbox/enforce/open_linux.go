@@ -12,6 +12,9 @@ func (t *task) open(dir int32, addr uint64, flags int, mode uint32) answer {
 	if e != 0 {
 		return done(e)
 	}
+	if fd, ok := t.instead(dir, name, flags); ok {
+		return opened(fd, flags, 0)
+	}
 	if fd, e, handled := t.direct(dir, name, flags); handled {
 		return opened(fd, flags, e)
 	}
@@ -137,7 +140,9 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 	if !t.waits() {
 		return -1, nil, unix.EINTR
 	}
+	made := t.g.making(dir, last)
 	fd, err := unix.Openat(dir, last, flags&openFlags|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOCTTY, mode)
+	made(fd)
 	if err != nil {
 		return -1, nil, number(err)
 	}

@@ -66,6 +66,7 @@ const (
 	spoolDir  = "spool"
 	stateDir  = "state"
 	homeDir   = "home"
+	gitDir    = "git"
 
 	KeeperLog = "keeper.log"
 )
@@ -212,11 +213,19 @@ func Tidy(home string) error {
 	dirs, err := Runs(home)
 	for _, d := range dirs {
 		if s, specErr := d.Spec(); specErr == nil && s.Desired == Stopped && !d.Kept() {
-			err = errors.Join(err, registry.RemoveDir(d.file(homeDir)))
+			err = errors.Join(err, d.clear())
 		}
 	}
 	return err
 }
+
+// clear removes what a sandbox of the run leaves. None may run.
+func (d Dir) clear() error {
+	return errors.Join(registry.RemoveDir(d.file(homeDir)), registry.RemoveDir(d.GitStore()))
+}
+
+// GitStore is a directory for sandbox.Rules.GitStore. It goes away with the run's home.
+func (d Dir) GitStore() string { return d.file(gitDir) }
 
 // sandboxPrefix begins the ids of sandboxes of runs.
 const sandboxPrefix = "loop-"

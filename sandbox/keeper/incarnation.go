@@ -135,10 +135,11 @@ func (in *incarnation) make(ctx context.Context) (start loop.Start, env []string
 	if err := registry.AwaitEnd(ctx, k.o.Home, k.dir.SandboxID(), leftTime); err != nil {
 		return start, nil, err
 	}
-	if in.sb, err = k.o.Driver.Create(ctx, in.spec(place)); err != nil {
+	spec := in.spec(place)
+	if in.sb, err = k.o.Driver.Create(ctx, spec); err != nil {
 		return start, nil, fmt.Errorf("making the %s sandbox: %w", k.o.Driver.Name(), err)
 	}
-	found, err := k.o.Examine(ctx, in.sb)
+	found, err := k.o.Examine(ctx, in.sb, spec)
 	if err != nil {
 		return start, nil, err
 	}

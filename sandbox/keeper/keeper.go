@@ -30,7 +30,7 @@ type Options struct {
 	Place func(notice func(text string)) (Place, error)
 	// Examine looks at the sandbox before anything hostile runs in it; an error keeps
 	// the loop from starting.
-	Examine func(ctx context.Context, sb sandbox.Sandbox) (notices []string, err error)
+	Examine func(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec) (notices []string, err error)
 	// OpenModel opens the way to the model, observe hears what became of each call.
 	OpenModel func(notice func(text string), observe func(loop.ModelEvent)) (Model, error)
 	// OpenEgress opens the way to other hosts; nil, or nil from it, means none.

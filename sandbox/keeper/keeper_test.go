@@ -49,7 +49,7 @@ func newRig(t *testing.T, script func(*fakeLoop)) *rig {
 	r.o = Options{
 		Home: home, Dir: dir, Agent: fakeAgent{}, Driver: r.driver,
 		Place:     func(func(string)) (Place, error) { return Place{}, nil },
-		Examine:   func(context.Context, sandbox.Sandbox) ([]string, error) { return nil, nil },
+		Examine:   func(context.Context, sandbox.Sandbox, sandbox.Spec) ([]string, error) { return nil, nil },
 		OpenModel: func(func(string), func(loop.ModelEvent)) (Model, error) { return fakeModel{}, nil },
 	}
 	return r

@@ -142,7 +142,7 @@ func (k *keeper) conclude(ctx context.Context, failure error) {
 	}
 	k.once.Do(func() { close(k.ready) })
 	if ctx.Err() == nil {
-		if err := registry.RemoveDir(k.dir.file(homeDir)); err != nil {
+		if err := k.dir.clear(); err != nil {
 			k.log.Warn("the run's home is left over", "err", err)
 		}
 	}

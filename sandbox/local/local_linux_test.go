@@ -93,6 +93,13 @@ func TestCloseGit(t *testing.T) {
 	}
 }
 
+func TestHideGit(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestHideGit(t, newLocal, owner) })
+	}
+	t.Run("no namespaces", func(t *testing.T) { sandboxtest.TestHideGit(t, newRefused, -1) })
+}
+
 func TestHostEnvironment(t *testing.T) {
 	for whose, owner := range owners() {
 		t.Run(whose, func(t *testing.T) { sandboxtest.TestHostEnvironment(t, newLocal, owner) })

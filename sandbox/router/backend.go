@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/registry"
 	"gander.dev/gander/sessions"
 )
 
@@ -38,6 +40,7 @@ type backend struct {
 	model  Model
 	egress Egress // nil: none
 	ways   []*serverWay
+	made   sandbox.Spec // what sb was made of
 	sb     sandbox.Sandbox
 	conv   sandbox.AgentSession
 
@@ -47,8 +50,8 @@ type backend struct {
 	turn     *turn // the one it answers
 	replaced bool  // the person chose another one
 
-	policy SandboxPolicy
-	survey *survey // nil where no rules are kept
+	policy   SandboxPolicy
+	examined *Examined
 }
 
 // start returns the session's backend, and starts one in the background when
@@ -215,11 +218,18 @@ func (b *backend) makeSandbox() error {
 	if err != nil {
 		return err
 	}
-	if b.sb, err = b.driver.Create(b.ctx, b.spec(home)); err != nil {
+	b.made = b.spec(home)
+	if err := GiveGitStore(&b.made, b.policy.Git, gitStore(home)); err != nil {
+		return err
+	}
+	if b.sb, err = b.driver.Create(b.ctx, b.made); err != nil {
 		return fmt.Errorf("making the %s sandbox: %w", b.driver.Name(), err)
 	}
 	return nil
 }
+
+// gitStore is where object stores for a sandbox with a home are made.
+func gitStore(home string) string { return filepath.Join(filepath.Dir(home), gitStoreName) }
 
 func (b *backend) spec(home string) sandbox.Spec {
 	s := b.s
@@ -359,6 +369,11 @@ func (b *backend) release() {
 	if b.sb != nil {
 		if err := b.sb.Close(); err != nil {
 			b.s.log.Error("closing the sandbox", "err", err)
+		}
+	}
+	if b.made.Rules != nil && b.made.Rules.GitStore != "" {
+		if err := registry.RemoveDir(b.made.Rules.GitStore); err != nil {
+			b.s.log.Warn("removing git's objects for the sandbox", "err", err)
 		}
 	}
 	if b.conv != nil {

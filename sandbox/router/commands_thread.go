@@ -142,7 +142,7 @@ func commandPolicy(_ context.Context, call commandCall) (string, error) {
 	s.mu.Lock()
 	b := s.backend
 	s.mu.Unlock()
-	if !b.running() || b.survey == nil {
+	if !b.running() || b.examined.survey == nil {
 		return "The sandbox is not running yet, or keeps no rules. `gander policy show` in the project says what would hold.", nil
 	}
 	var out strings.Builder

@@ -61,59 +61,105 @@ func (b *backend) rules() *sandbox.Rules {
 // examine finds out what the rules close, and what git keeps of it, before
 // anything hostile runs in the sandbox, and does what the policy says about that.
 func (b *backend) examine() (err error) {
-	b.survey, err = examine(b.ctx, b.sb, b.s.cwd, b.policy.Git, b.driver.Name())
+	e := Examination{Driver: b.driver, Spec: b.made, StateDir: b.s.r.opts.StateDir, Git: b.policy.Git}
+	b.examined, err = e.Examine(b.ctx, b.sb)
 	return err
+}
+
+// examineAgain does so for what has come to git since, before a turn.
+func (b *backend) examineAgain(ctx context.Context) {
+	said, err := b.examined.Again(ctx)
+	if err != nil && ctx.Err() == nil {
+		said = []string{fmt.Sprintf("What came to git's objects since the last prompt stays closed to the agent (%v).", err)}
+	}
+	for _, text := range said {
+		b.s.notice("warning", text)
+	}
+}
+
+// Examination is of a sandbox that was just made.
+type Examination struct {
+	Driver sandbox.Driver
+	// Spec is what it was made of, see GiveGitStore.
+	Spec sandbox.Spec
+	// StateDir is gander's, for what is made for the examination.
+	StateDir string
+	// Git is the policy's.
+	Git string
+}
+
+// Examined is what an Examination found.
+type Examined struct {
+	git    string
+	driver string
+	survey *survey // nil where no rules are kept
+	hiding *hiding // nil where git hides nothing
 }
 
 // Examine finds out what a sandbox's rules close of a project, and what git keeps of
 // it, before anything hostile runs inside, and does what the policy's git says about
-// that. It returns what the person should know; the error says why nothing may run.
-func Examine(ctx context.Context, sb sandbox.Sandbox, project, git, driver string) ([]string, error) {
-	found, err := examine(ctx, sb, project, git, driver)
-	if err != nil || found == nil {
-		return nil, err
-	}
-	var notices []string
-	if found.closed.Count > 0 {
-		notices = append(notices, "In this "+driver+" sandbox "+sayClosed(found.closed)+".")
-	}
-	if text := found.tracked.say(git); text != "" {
-		notices = append(notices, text)
-	}
-	return notices, nil
-}
-
-func examine(ctx context.Context, sb sandbox.Sandbox, project, git, driver string) (*survey, error) {
-	strict := git != policy.GitWarn && driver != Off
+// that. The error says why nothing may run.
+func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined, error) {
+	found := &Examined{git: e.Git, driver: e.Driver.Name()}
+	strict := e.Git != policy.GitWarn && found.driver != Off
 	keeper, ok := sb.(sandbox.RuleKeeper)
 	if !ok {
 		if strict {
-			return nil, fmt.Errorf("the policy's git: %q cannot be kept in this %s sandbox, which keeps no rules for files; take another sandbox, or set \"git\": \"warn\"", git, driver)
+			return nil, fmt.Errorf("the policy's git: %q cannot be kept in this %s sandbox, which keeps no rules for files; take another sandbox, or set \"git\": \"warn\"", e.Git, found.driver)
 		}
-		return nil, nil
+		return found, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, surveyTime)
+	short, cancel := context.WithTimeout(ctx, surveyTime)
 	defer cancel()
-	closed, err := keeper.Closed(ctx)
+	closed, err := keeper.Closed(short)
 	if err != nil {
 		if strict {
-			return nil, fmt.Errorf("the policy's git: %q cannot be kept: %w; set \"git\": \"warn\", or do without --allow-weaker", git, err)
+			return nil, fmt.Errorf("the policy's git: %q cannot be kept: %w; set \"git\": \"warn\", or do without --allow-weaker", e.Git, err)
 		}
-		return nil, nil //nolint:nilerr // a weaker sandbox, which says so itself
+		return found, nil //nolint:nilerr // a weaker sandbox, which says so itself
 	}
-	found := &survey{closed: closed, tracked: findTracked(ctx, sb, project, keeper)}
-	return found, found.tracked.act(ctx, keeper, git)
+	found.survey = &survey{closed: closed}
+	if e.Git == policy.GitHide && strict {
+		found.hiding = &hiding{driver: e.Driver, spec: e.Spec, stateDir: e.StateDir, keeper: keeper}
+		found.survey.tracked, err = found.hiding.hide(ctx)
+		return found, err
+	}
+	found.survey.tracked = findTracked(short, sb, e.Spec.WorkingDir, keeper)
+	return found, found.survey.tracked.act(e.Git)
 }
 
-// act does what a policy's git says about closed files that git keeps.
-func (t tracked) act(ctx context.Context, keeper sandbox.RuleKeeper, git string) error {
+// Notices are what the person should know.
+func (e *Examined) Notices() (all []string) {
+	if e.survey == nil {
+		return nil
+	}
+	if e.survey.closed.Count > 0 {
+		all = append(all, "In this "+e.driver+" sandbox "+sayClosed(e.survey.closed)+".")
+	}
+	return append(all, e.survey.tracked.notices(e.git)...)
+}
+
+// Again does for what has come to git from outside since, or after a change of the
+// rules, what the policy's git says, and returns what is new for the person to know.
+// Until then, and after an error, that is closed where the policy hides anything.
+func (e *Examined) Again(ctx context.Context) ([]string, error) {
+	if e.hiding == nil {
+		return nil, nil
+	}
+	t, changed, err := e.hiding.again(ctx)
+	if err != nil || !changed {
+		return nil, err
+	}
+	return t.notices(e.git), nil
+}
+
+// act does what a policy's git says about closed files that git keeps, but for hiding them.
+func (t tracked) act(git string) error {
 	switch {
 	case git == policy.GitRefuse && t.unknown != "":
 		return fmt.Errorf("whether git keeps content of files that .gooseignore closes is not known (%s), and the policy refuses that; set \"policy\": {\"git\": \"warn\"} to go on", t.unknown)
 	case git == policy.GitRefuse && len(t.paths) > 0:
 		return fmt.Errorf("git keeps content of files that .gooseignore closes (%s), and the policy refuses that; remove them from git's history, or set \"policy\": {\"git\": \"hide\"} or \"warn\"", someOf(t.paths, len(t.paths)))
-	case git == policy.GitHide && (t.unknown != "" || len(t.paths) > 0):
-		return keeper.CloseGit(ctx)
 	}
 	return nil
 }
@@ -121,7 +167,7 @@ func (t tracked) act(ctx context.Context, keeper sandbox.RuleKeeper, git string)
 // sayPolicy tells the person, before the first prompt, what the agent does not see
 // and cannot do.
 func (b *backend) sayPolicy() {
-	if b.survey == nil {
+	if b.examined.survey == nil {
 		return
 	}
 	for _, n := range b.policyNotices() {
@@ -132,8 +178,8 @@ func (b *backend) sayPolicy() {
 // policyNotices are what sayPolicy says. There is a survey.
 func (b *backend) policyNotices() []notice {
 	all := []notice{{"info", fmt.Sprintf("In this %s sandbox %s; %s; %s cannot be written. All of it: gander policy show.",
-		b.driver.Name(), b.sayNetwork(), sayClosed(b.survey.closed), b.sayProtected())}}
-	if text := b.survey.tracked.say(b.policy.Git); text != "" {
+		b.driver.Name(), b.sayNetwork(), sayClosed(b.examined.survey.closed), b.sayProtected())}}
+	for _, text := range b.examined.survey.tracked.notices(b.policy.Git) {
 		all = append(all, notice{"warning", text})
 	}
 	if n := len(b.policy.Refused); n > 0 {
@@ -234,7 +280,7 @@ func (b *backend) denied(d sandbox.Denial) {
 	text := fmt.Sprintf("%s is closed by .gooseignore: %s or a command of it was refused access (%s).", name, b.agent.Name(), d.Operation)
 	switch {
 	case d.Rule == sandbox.DeniedByGit:
-		text = fmt.Sprintf("%s keeps content of closed files, and policy.git is \"hide\": git was refused it (%s). What git says then is that objects are missing or cannot be read; the repository is whole, and works outside of the sandbox.", name, d.Operation)
+		text = fmt.Sprintf("%s may keep content of closed files, and policy.git is \"hide\": git was refused it (%s). What git says then is that objects are missing or cannot be read; the repository is whole, and works outside of the sandbox. What came from outside is looked at before the next prompt.", name, d.Operation)
 	case d.Allow != "":
 		text = fmt.Sprintf("%s is protected (%s: %s): %s or a command of it was refused (%s). To allow it, add %q to policy.writes.allow in gander's config.json.", name, d.Rule, d.Why, b.agent.Name(), d.Operation, d.Allow)
 	case d.Rule != "" || filepath.Base(path) == ignore.FileName:

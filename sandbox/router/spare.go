@@ -140,6 +140,9 @@ func (sp *spare) open(r *Router, b *backend) error {
 	home := filepath.Join(dir, homeDir)
 	if err = os.Mkdir(home, 0o700); err == nil {
 		sp.spec = sp.own(b.spec(home), id)
+		err = GiveGitStore(&sp.spec, b.policy.Git, gitStore(home))
+	}
+	if err == nil {
 		sp.sb, err = sp.driver.Create(r.ctx, sp.spec)
 	}
 	if err != nil {
@@ -260,6 +263,9 @@ func (b *backend) useSpare() bool {
 		return false
 	}
 	want := b.spec(sp.spec.Home)
+	if err := GiveGitStore(&want, b.policy.Git, gitStore(sp.spec.Home)); err != nil {
+		s.log.Debug("taking the sandbox made ahead", "err", err)
+	}
 	alive := true
 	select {
 	case <-sp.sb.Done():
@@ -276,7 +282,7 @@ func (b *backend) useSpare() bool {
 		return false
 	}
 	sp.user.Store(&want)
-	b.sb = sp.sb
+	b.sb, b.made = sp.sb, want
 	return true
 }
 

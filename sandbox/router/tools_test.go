@@ -29,7 +29,7 @@ func TestDenials(t *testing.T) {
 	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
 	r.wantStop(t, s.SessionID, "y", acp.StopEndTurn)
 	said := r.editor.Text(s.SessionID, acp.AgentThoughtChunk)
-	for text, n := range map[string]int{`a.pack keeps content of closed files, and policy.git is "hide"`: 1, "sub/.env is closed by .gooseignore": 1, ".gooseignore cannot be changed from inside": 1} {
+	for text, n := range map[string]int{`a.pack may keep content of closed files, and policy.git is "hide"`: 1, "sub/.env is closed by .gooseignore": 1, ".gooseignore cannot be changed from inside": 1} {
 		if got := strings.Count(said, text); got != n {
 			t.Errorf("%q is said %d times, want %d: %q", text, got, n, said)
 		}

@@ -150,6 +150,7 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 		return nil, err
 	}
 	defer t.release(b)
+	b.examineAgain(t.ctx)
 	mark, err := b.sb.Mark(t.ctx)
 	switch {
 	case t.ctx.Err() != nil:

@@ -30,6 +30,8 @@ type closure struct {
 	sets    []*ignore.Set
 	guarded []guarded
 	own     *ignore.Text // the person's own rules
+	// gitStore is the directory with object stores for inside; empty without.
+	gitStore string
 }
 
 // newClosure reads the rules. What it takes stays for as long as the process.
@@ -37,12 +39,16 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 	if err := enforce.Supported(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRules, err)
 	}
-	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}}
+	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}, gitStore: r.GitStore}
 	c.own.Set(r.Own, r.HasOwn)
 	reports := newDenials(denied)
 	o := enforce.Options{
 		Inside: l.inside, StaticMounts: r.OwnMounts, OwnNetwork: r.OwnNetwork, Log: l.log,
-		Denied: func(d enforce.Denial) { reports.add(c.explain(d)) },
+		Denied: func(d enforce.Denial) {
+			if explained, tell := c.explain(d); tell {
+				reports.add(explained)
+			}
+		},
 	}
 	if l.identity != nil {
 		o.Identity = &enforce.Identity{UID: l.identity.UID, GID: l.identity.GID}
@@ -53,6 +59,9 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 			return nil, err
 		}
 		o.Trees = append(o.Trees, enforce.Tree{Path: t, Policy: policy})
+	}
+	if r.GitStore != "" {
+		o.Trees = append(o.Trees, enforce.Tree{Path: r.GitStore, Policy: func() enforce.Policy { return storePolicy{c} }})
 	}
 	guard, err := enforce.New(o)
 	if err != nil {
@@ -79,7 +88,12 @@ func (c *closure) newPolicy(tree string, w policy.Writes, log *slog.Logger) (fun
 	c.sets = append(c.sets, set)
 	c.guarded = append(c.guarded, guarded{tree, protection, &now})
 	now.Store(&treePolicy{tree: tree, below: strings.TrimSuffix(tree, "/") + "/", set: set, protection: protection})
-	return func() enforce.Policy { return now.Load() }, nil
+	return func() enforce.Policy {
+		if p := now.Load(); p.git != nil {
+			return gitPolicy{p}
+		}
+		return now.Load()
+	}, nil
 }
 
 func (c *closure) filter() *enforce.Filter {
@@ -114,7 +128,7 @@ type treePolicy struct {
 	below      string // what paths in it begin with
 	set        *ignore.Set
 	protection *policy.Protection
-	git        *gitObjects // nil while git's objects are open
+	git        *gitView // nil while git's objects are open
 }
 
 // renew puts a changed policy in the place of the one that holds, if there is one.

@@ -12,7 +12,9 @@ import (
 type keeper interface {
 	closed() sandbox.ClosedFiles
 	judge(paths []string) []bool
-	closeGit() error
+	closeGit() (rules uint64)
+	openGit(openGitParams) error
+	gitChanged() bool
 	ownRules(text string, there bool)
 }
 
@@ -26,6 +28,25 @@ type judgeParams struct {
 type judgeResult struct {
 	Closed []bool `json:"closed"`
 }
+
+// closeGitResult has the version of the rules by which openGit may open again.
+type closeGitResult struct {
+	Rules uint64 `json:"rules"`
+}
+
+type openGitParams struct {
+	Rules uint64 `json:"rules"`
+	// Stores are files below Rules.GitStore by the object stores that they are for, which
+	// are relative to the project.
+	Stores map[string]string `json:"stores,omitempty"`
+}
+
+type gitChangedResult struct {
+	Changed bool `json:"changed"`
+}
+
+// errRulesChanged answers who has judged by other rules than those of now.
+var errRulesChanged = errors.New("the rules for files have changed meanwhile")
 
 type ownRulesParams struct {
 	Text  string `json:"text"`
@@ -49,8 +70,16 @@ func (c *client) judge(p judgeParams) (judgeResult, error) {
 	return withKeeper(c, func(k keeper) (judgeResult, error) { return judgeResult{k.judge(p.Paths)}, nil })
 }
 
-func (c *client) closeGit(struct{}) (struct{}, error) {
-	return withKeeper(c, func(k keeper) (struct{}, error) { return struct{}{}, k.closeGit() })
+func (c *client) closeGit(struct{}) (closeGitResult, error) {
+	return withKeeper(c, func(k keeper) (closeGitResult, error) { return closeGitResult{k.closeGit()}, nil })
+}
+
+func (c *client) openGit(p openGitParams) (struct{}, error) {
+	return withKeeper(c, func(k keeper) (struct{}, error) { return struct{}{}, k.openGit(p) })
+}
+
+func (c *client) gitChanged(struct{}) (gitChangedResult, error) {
+	return withKeeper(c, func(k keeper) (gitChangedResult, error) { return gitChangedResult{k.gitChanged()}, nil })
 }
 
 func (c *client) ownRules(p ownRulesParams) (struct{}, error) {
@@ -81,9 +110,27 @@ func (h *Host) Judge(ctx context.Context, paths []string) ([]bool, error) {
 }
 
 // CloseGit closes git's objects, as sandbox.RuleKeeper says.
-func (h *Host) CloseGit(ctx context.Context) error {
-	if err := h.ctl.call(ctx, "closeGit", struct{}{}, nil); err != nil {
-		return fmt.Errorf("closing git's objects: %w", err)
+func (h *Host) CloseGit(ctx context.Context) (rules uint64, err error) {
+	var r closeGitResult
+	if err := h.ctl.call(ctx, "closeGit", struct{}{}, &r); err != nil {
+		return 0, fmt.Errorf("closing git's objects: %w", err)
+	}
+	return r.Rules, nil
+}
+
+// OpenGit opens git's objects again, as sandbox.RuleKeeper says.
+func (h *Host) OpenGit(ctx context.Context, rules uint64, stores map[string]string) error {
+	if err := h.ctl.call(ctx, "openGit", openGitParams{rules, stores}, nil); err != nil {
+		return fmt.Errorf("opening git's objects: %w", err)
 	}
 	return nil
+}
+
+// GitChanged asks about git's objects, as sandbox.RuleKeeper says.
+func (h *Host) GitChanged(ctx context.Context) (bool, error) {
+	var r gitChangedResult
+	if err := h.ctl.call(ctx, "gitChanged", struct{}{}, &r); err != nil {
+		return false, fmt.Errorf("asking about git's objects: %w", err)
+	}
+	return r.Changed, nil
 }

@@ -3,7 +3,6 @@ package supervise
 import (
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"gander.dev/gander/sandbox"
@@ -57,46 +56,4 @@ func (c *closure) ownRules(text string, there bool) {
 	for _, set := range c.sets {
 		set.Refresh()
 	}
-}
-
-// gitObjects are files of git's object stores that are closed, relative to a tree.
-type gitObjects struct{ files map[string]bool }
-
-// closes reports whether a file is one of them. Sets of objects that git makes of
-// them anew hold what could be read.
-func (o *gitObjects) closes(rel string) bool { return o != nil && o.files[rel] }
-
-// closeGit implements keeper.
-func (c *closure) closeGit() error {
-	for _, g := range c.guarded {
-		o := &gitObjects{files: map[string]bool{}}
-		err := filepath.WalkDir(g.tree, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			if rel, err := filepath.Rel(g.tree, path); err == nil && isObject(rel) {
-				o.files[rel] = true
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		renew(g.now, func(p *treePolicy) { p.git = o })
-	}
-	return nil
-}
-
-// isObject reports whether a path is a pack or an object of git's by its name,
-// wherever it is: a store may be anywhere.
-func isObject(rel string) bool {
-	dir, name := filepath.Split(rel)
-	switch {
-	case strings.HasSuffix(name, ".pack"):
-		return true
-	case len(name) != 38 && len(name) != 62: // of SHA-1 and SHA-256, without the directory
-		return false
-	}
-	dir = filepath.Base(dir)
-	return len(dir) == 2 && strings.Trim(dir+name, "0123456789abcdef") == ""
 }

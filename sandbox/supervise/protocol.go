@@ -67,6 +67,9 @@ type Rules struct {
 	HasOwn bool `json:"hasOwn,omitempty"`
 	// Writes change what is protected from being written.
 	Writes policy.Writes `json:"writes,omitzero"`
+	// GitStore is a directory with object stores for inside, by its real name; see
+	// sandbox.Rules.
+	GitStore string `json:"gitStore,omitempty"`
 	// OwnMounts says that no mount comes or goes but by the supervisor.
 	OwnMounts bool `json:"ownMounts,omitempty"`
 	// OwnNetwork says that the network namespace is the sandbox's own.

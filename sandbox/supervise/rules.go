@@ -38,6 +38,11 @@ func ReadRules(spec sandbox.Spec, project string) (*Rules, error) {
 		}
 	}
 	var err error
+	if spec.Rules.GitStore != "" {
+		if r.GitStore, err = filepath.EvalSymlinks(spec.Rules.GitStore); err != nil {
+			return nil, fmt.Errorf("reading the rules of %s: %w", spec.Rules.GitStore, err)
+		}
+	}
 	r.ownPath = spec.Rules.Own
 	r.Own, r.HasOwn, err = readOwn(r.ownPath)
 	return r, err

@@ -205,6 +205,10 @@ func (c *client) handle(m message) (any, error) {
 		return request(c, maySetup, m, c.judge)
 	case "closeGit":
 		return request(c, maySetup, m, c.closeGit)
+	case "openGit":
+		return request(c, maySetup, m, c.openGit)
+	case "gitChanged":
+		return request(c, maySetup, m, c.gitChanged)
 	case "ownRules":
 		return request(c, maySetup, m, c.ownRules)
 	case "signal":

@@ -1,0 +1,78 @@
+package enforce
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Witness is a Policy that treats files made inside otherwise than those that come
+// from outside. A tree's policy is asked whether it is one for each file that is made.
+type Witness interface {
+	Policy
+	// Making is called before a regular file is made at a path of the tree, as Access has
+	// it. What it returns, if anything, is called when the call is over, with a descriptor
+	// of the new file, or -1 when there is none; nothing else happens in the tree between.
+	Making(rel string) func(fd int)
+	// Replaces is the name of entries that Instead is asked about.
+	Replaces() string
+	// Instead is the path of a file that is opened for reading in the place of what is,
+	// or is not, at a path of the tree; empty for the entry itself. Access is not asked then.
+	Instead(rel string) string
+}
+
+// making tells the trees' policies of a file that is about to be made.
+func (g *Guard) making(parent int, name string) func(fd int) {
+	var told []func(int)
+	for _, tree := range g.trees {
+		w, ok := tree.policy().(Witness)
+		if !ok {
+			continue
+		}
+		mount, path, e := g.pathOf(entry{parent: parent, name: name})
+		rel, ok := tree.really(g, mount, path)
+		if e != 0 || !ok {
+			continue
+		}
+		if f := w.Making(rel); f != nil {
+			told = append(told, f)
+		}
+	}
+	return func(fd int) {
+		for _, f := range told {
+			f(fd)
+		}
+	}
+}
+
+// instead opens what a policy puts in the place of a file; ok is false when that is
+// none of its business.
+func (t *task) instead(dir int32, name string, flags int) (fd int, ok bool) {
+	if flags&unix.O_ACCMODE != unix.O_RDONLY || flags&(unix.O_CREAT|unix.O_TRUNC|unix.O_DIRECTORY|tmpfile) != 0 {
+		return -1, false
+	}
+	for _, tree := range t.g.trees {
+		w, ok := tree.policy().(Witness)
+		if !ok || !strings.HasSuffix(name, w.Replaces()) {
+			continue
+		}
+		base, e := t.base(dir, name)
+		if e != 0 {
+			return -1, false
+		}
+		at, e := t.entryOf(base, name)
+		if e != 0 || at.name != w.Replaces() {
+			return -1, false
+		}
+		mount, path, e := t.g.pathOf(at)
+		rel, ok := tree.really(t.g, mount, path)
+		if e != 0 || !ok {
+			continue
+		}
+		if other := w.Instead(rel); other != "" {
+			fd, err := unix.Open(other, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
+			return fd, err == nil
+		}
+	}
+	return -1, false
+}
