@@ -105,6 +105,13 @@ type Usage struct {
 	CachedWriteTokens *uint64 `json:"cachedWriteTokens,omitempty"`
 }
 
+// Cost is what a session has cost since it began: the cost of a usage_update.
+type Cost struct {
+	Amount float64 `json:"amount" acp:"required"`
+	// Currency is a code of ISO 4217, like USD.
+	Currency string `json:"currency" acp:"required"`
+}
+
 // ParseUsage reads a raw usage. It is false for one that a strict client would
 // refuse: agents leave numbers out, or send null.
 func ParseUsage(raw json.RawMessage) (u Usage, ok bool) {

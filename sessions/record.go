@@ -186,8 +186,11 @@ type TurnEvent struct {
 	Agent          string `json:"agent,omitempty"`
 	AgentSessionID string `json:"agentSessionId,omitempty"`
 	// Usage is the agent's raw token usage, when it gave one.
-	Usage      json.RawMessage `json:"usage,omitempty"`
-	DurationMS int64           `json:"durationMs,omitempty"`
+	Usage json.RawMessage `json:"usage,omitempty"`
+	// Cost is what the session's model calls have cost up to the end of the turn, where
+	// the person has said what models cost.
+	Cost       *acp.Cost `json:"cost,omitempty"`
+	DurationMS int64     `json:"durationMs,omitempty"`
 }
 
 // The events of an [AgentEvent].

@@ -114,12 +114,14 @@ type RunExecution struct {
 	Code int `json:"code"`
 	// Stdout is what the agent said last, at most the last maxRunText bytes;
 	// Stderr the last lines of an agent that ended.
-	Stdout      string          `json:"stdout"`
-	Stderr      string          `json:"stderr"`
-	Error       string          `json:"error,omitempty"`
-	StopReason  acp.StopReason  `json:"stopReason,omitempty"`
-	DurationMS  int64           `json:"durationMs"`
-	Usage       json.RawMessage `json:"usage,omitempty"`
+	Stdout     string          `json:"stdout"`
+	Stderr     string          `json:"stderr"`
+	Error      string          `json:"error,omitempty"`
+	StopReason acp.StopReason  `json:"stopReason,omitempty"`
+	DurationMS int64           `json:"durationMs"`
+	Usage      json.RawMessage `json:"usage,omitempty"`
+	// Cost is that of the session up to the end of the turn, where prices are known.
+	Cost        *acp.Cost       `json:"cost,omitempty"`
 	Permissions []RunPermission `json:"permissions,omitempty"`
 	// Effect is what the turn changed in the working tree, when that was compared.
 	Effect *Changes `json:"workingTreeEffect,omitempty"`

@@ -153,7 +153,7 @@ func (t *Trace) turn(e TurnEvent) {
 		return
 	}
 	x := &t.run.Execution
-	x.StopReason, x.Error, x.DurationMS, x.Usage = e.StopReason, e.Error, e.DurationMS, e.Usage
+	x.StopReason, x.Error, x.DurationMS, x.Usage, x.Cost = e.StopReason, e.Error, e.DurationMS, e.Usage, e.Cost
 	x.Code = 1
 	switch {
 	case e.Error != "":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -146,6 +147,7 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	single("model.maxTokens", e.Model.MaxTokens)
 	single("model.maxCost", e.Model.MaxCost)
 	list("model.prices", slices.Sorted(maps.Keys(e.Model.Prices)))
+	single("model.currency", cmp.Or(e.Model.Currency, defaultCurrency))
 	single("canaries", e.Canaries)
 	single("limits.memory", e.Limits.Memory)
 	single("limits.cpu", e.Limits.CPU)

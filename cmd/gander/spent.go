@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,34 @@ func (o *outlet) keepSpent() error {
 		return err
 	}
 	return writePrivately(o.spent, append(raw, '\n'))
+}
+
+// defaultCurrency is that of prices when policy.model.currency is not set.
+const defaultCurrency = "USD"
+
+// cost is what a session has cost by the prices of policy.model; nil when none of its
+// calls had a price.
+func (w *wiring) cost(id acp.SessionID, project string) *acp.Cost {
+	s, open := w.outlets.spent(id)
+	if !open {
+		s, _ = w.readSpent(id) // who cannot read it says so with the next model call
+	}
+	p, err := w.policyOf(project)
+	if err != nil || s.Calls == s.Unpriced {
+		return nil
+	}
+	return &acp.Cost{Amount: s.Cost, Currency: cmp.Or(p.Model.Currency, defaultCurrency)}
+}
+
+// spent is what a session that is open has spent.
+func (o *outlets) spent(id acp.SessionID) (s gateway.Spent, open bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found := o.of[id]
+	if found == nil {
+		return s, false
+	}
+	return found.meter.Spent(), true
 }
 
 // spent is what a session has spent, in words.

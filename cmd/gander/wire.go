@@ -195,6 +195,7 @@ func (w *wiring) routerOptions(store *sessions.Store, runs *sessions.Runs) route
 		OpenModel:      w.openModel,
 		OpenEgress:     w.openEgress,
 		Spent:          w.spent,
+		Cost:           w.cost,
 		Canaries:       w.canaries,
 		Rules:          w.rules(),
 		Policy:         w.sandboxPolicy,

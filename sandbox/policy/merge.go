@@ -98,6 +98,7 @@ func (m *merger) layer(l Layer) {
 	single(m, "model.maxTokens", &m.e.Model.MaxTokens, l.Model.MaxTokens, lower)
 	single(m, "model.maxCost", &m.e.Model.MaxCost, l.Model.MaxCost, lower)
 	m.prices(l.Model.Prices)
+	single(m, "model.currency", &m.e.Model.Currency, l.Model.Currency, func(old, now string) bool { return old == now })
 	single(m, "canaries", &m.e.Canaries, l.Canaries, byRank(CanariesOff, CanariesShow, CanariesStop))
 	single(m, "limits.memory", &m.e.Limits.Memory, l.Limits.Memory, lower)
 	single(m, "limits.cpu", &m.e.Limits.CPU, l.Limits.CPU, lower)

@@ -75,13 +75,15 @@ type Model struct {
 	Allow []string `json:"allow"`
 	// MaxTokens is how many tokens, in and out, a session may use; 0 is no bound.
 	MaxTokens int64 `json:"maxTokens"`
-	// MaxCost is what a session's calls may cost, in the unit of Prices; 0 is no bound.
+	// MaxCost is what a session's calls may cost, in Currency; 0 is no bound.
 	MaxCost float64 `json:"maxCost"`
 	// Prices are by the name of the model.
 	Prices map[string]Price `json:"prices"`
+	// Currency is the code of ISO 4217 of Prices; empty is USD.
+	Currency string `json:"currency"`
 }
 
-// Price is what a million tokens cost, in a unit that the person chooses.
+// Price is what a million tokens cost, in Model.Currency.
 type Price struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`

@@ -26,6 +26,7 @@ type relay struct {
 	tools toolCalls          // the turn's open ones
 	shown shownDiffs         // what the turn's tool calls have shown
 	was   wholeTexts         // what the turn found and has written as a whole
+	use   shownUse
 }
 
 func newRelay(b *backend) *relay { return &relay{s: b.s, b: b} }
@@ -61,6 +62,7 @@ func (r *relay) end(reason string) shownDiffs {
 		r.s.record(r.turn.id, sessions.Update{Sent: []json.RawMessage{update}})
 		r.s.send(r.ctx, update)
 	}
+	r.sayCost()
 	r.stop()
 	r.turn, r.tools, r.was = nil, toolCalls{}, wholeTexts{}
 	return r.shown
@@ -117,6 +119,11 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 			n.Update = sent
 		}
 	}
+	if kind == "usage_update" {
+		if sent := r.withCost(n.Update); &sent[0] != &n.Update[0] {
+			n.Update, rec.Sent = sent, []json.RawMessage{sent}
+		}
+	}
 	if kind == "available_commands_update" {
 		n.Update = r.s.commandsAnnounced(n.Update)
 		rec.Sent = []json.RawMessage{n.Update}
@@ -136,7 +143,11 @@ func (r *relay) passBetween(kind string, update json.RawMessage) {
 		sent := r.s.commandsAnnounced(update)
 		r.s.record("", sessions.Update{Update: update, Sent: []json.RawMessage{sent}})
 		r.s.send(r.s.now, sent)
-	case "usage_update", "session_info_update":
+	case "usage_update":
+		sent := r.withCost(update)
+		r.s.record("", sessions.Update{Update: update, Sent: []json.RawMessage{sent}})
+		r.s.send(r.s.now, sent)
+	case "session_info_update":
 		r.s.record("", sessions.Update{Update: update})
 		r.s.send(r.s.now, update)
 	default:

@@ -45,6 +45,8 @@ type Options struct {
 	OpenModel func(Way) (Model, error)
 	// Spent says in words what a session's model calls have used; may be nil.
 	Spent func(acp.SessionID) string
+	// Cost is what a session's model calls have cost, where it is known; may be nil.
+	Cost func(session acp.SessionID, cwd string) *acp.Cost
 	// OpenEgress opens the way to other hosts; nil, or a nil Egress, means that there is none.
 	OpenEgress func(Way) (Egress, error)
 	// Rules close files in every sandbox; Denied is the router's own. Nil closes none.

@@ -129,6 +129,9 @@ func (t *turn) recordEnd(resp *acp.PromptResponse, err error) {
 	if resp != nil {
 		end.StopReason, end.Usage = resp.StopReason, resp.Usage
 	}
+	if t.agent != "" {
+		end.Cost = t.s.cost()
+	}
 	end.Agent, end.AgentSessionID = t.agent, t.agentSession
 	t.s.record(t.id, end)
 	t.s.acknowledge(t.ctx)

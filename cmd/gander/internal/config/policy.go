@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -96,7 +97,13 @@ func (d *decoder) checkPolicy(c *Config) {
 		}
 		return nil
 	})
+	if c := p.Model.Currency; c != "" && !currencyCode.MatchString(c) {
+		d.failAt("policy.model.currency", fmt.Errorf("%q is no code of a currency; want three capital letters, as in USD", c))
+	}
 }
+
+// currencyCode is what codes of ISO 4217 look like.
+var currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
 
 // each checks the entries of a list.
 func (d *decoder) each(path string, values []string, check func(string) error) {

@@ -71,6 +71,7 @@ func TestPolicyOfThePerson(t *testing.T) {
 func TestPolicyErrors(t *testing.T) {
 	for _, tt := range []struct{ section, want string }{
 		{`{"gti": "warn"}`, `policy.gti: unknown key; did you mean "git"?`},
+		{`{"model": {"currency": "dollars"}}`, `policy.model.currency: "dollars" is no code of a currency`},
 		{`{"git": "hid"}`, `policy.git: "hid" is not one of warn, refuse, hide`},
 		{`{"network": {"presets": ["gopher"]}}`, `policy.network.presets[0]: "gopher" is not one of go, npm`},
 		{`{"network": {"allow": ["https://github.com"]}}`, `policy.network.allow[0]: "https://github.com" is not a host and port`},

@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// With "git": "hide" an agent works with git in a project whose history has a secret: it
+// commits, does not get at what .gooseignore closes, and sees with the next prompt what
+// the person committed meanwhile. The repository has both afterwards, in order.
+func TestGitIsHidden(t *testing.T) {
+	inCells(t, func(t *testing.T, w *world) {
+		w.write(w.mkdir("gander"), "config.json", `{"policy": {"git": "hide"}}`)
+		dir := w.mkdir("project")
+		git := func(script string) string {
+			t.Helper()
+			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
+				"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v: %s", script, err, out)
+			}
+			return string(out)
+		}
+		git("git init -q . && git config user.name a && git config user.email a@b && echo s3cr3t-one > .env && echo one > a && git add -f . && git commit -qm one && touch -d '1 hour ago' .env a && git status -s && git gc -q")
+		e := w.gander(nil)
+		e.initialize()
+		s := e.session(dir)
+		turn := s.prompt(script(t, w.shell("git log --oneline; echo two >> a && git commit -qam two; git log -p --all; git show HEAD~1:.env; cat .git/objects/pack/*; git status -s"), says("done"))).done("end_turn")
+		tool, _ := turn.tool(0)
+		asked := tool.text()
+		if !strings.Contains(asked, "two") || strings.Contains(asked, "s3cr3t-") {
+			t.Errorf("the agent saw %q", asked)
+		}
+		var said strings.Builder
+		for _, u := range turn.updates {
+			said.WriteString(u.text())
+		}
+		if !strings.Contains(said.String(), "git works without it") {
+			t.Errorf("the person reads %q", said.String())
+		}
+		git("echo s3cr3t-two > .env && echo three >> a && git commit -qam three && touch -d '1 hour ago' .env a && git status -s")
+		turn = s.prompt(script(t, w.shell("git log --oneline; git show HEAD:a; git show HEAD:.env; git diff HEAD~1"), says("done"))).done("end_turn")
+		tool, _ = turn.tool(0)
+		asked = tool.text()
+		if !strings.Contains(asked, "three") || strings.Contains(asked, "s3cr3t-") {
+			t.Errorf("the agent saw %q", asked)
+		}
+		if out := git("git fsck --full --strict; git log --format=%s; git show HEAD~2:.env HEAD:.env"); !strings.Contains(out, "three\ntwo\none\ns3cr3t-one\ns3cr3t-two\n") || strings.Contains(out, "missing") {
+			t.Errorf("the repository has %q", out)
+		}
+		if left, _ := filepath.Glob(filepath.Join(w.ganderHome(), "sandboxes", "*-git")); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	})
+}
