@@ -207,11 +207,11 @@ type filtering struct {
 
 	seen     map[string]sight // content, by its id
 	verdicts map[string]bool  // closed, by path
-	waiting  []placed         // for verdicts
+	waiting  []located         // for verdicts
 }
 
-// placed is content at a path.
-type placed struct{ id, path string }
+// located is content at a path.
+type located struct{ id, path string }
 
 // filter has git write a pack into the sandbox's home, of all commits, trees and tags
 // that a reference, or its log, leads to, and of the content that was seen at open paths
@@ -302,7 +302,7 @@ func (f *filtering) see(mode, id, path string) error {
 		f.mark(id, closed)
 		return nil
 	}
-	f.waiting = append(f.waiting, placed{id, path})
+	f.waiting = append(f.waiting, located{id, path})
 	if len(f.waiting) < judgeAtOnce {
 		return nil
 	}
