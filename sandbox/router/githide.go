@@ -207,7 +207,7 @@ type filtering struct {
 
 	seen     map[string]sight // content, by its id
 	verdicts map[string]bool  // closed, by path
-	waiting  []located         // for verdicts
+	waiting  []located        // for verdicts
 }
 
 // located is content at a path.
