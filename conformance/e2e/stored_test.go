@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +96,12 @@ func TestLoadAfterTheEnd(t *testing.T) {
 					w.t.Fatal(err)
 				}
 			}, true},
+			{"record damaged", func(w *world, e *editor) {
+				e.end()
+				if damage(w.t, filepath.Join(w.ganderHome(), "sandboxes")) == 0 {
+					w.t.Fatal("the agent has kept nothing of its session")
+				}
+			}, true},
 		} {
 			t.Run(how.name, func(t *testing.T) {
 				w := w.in(t)
@@ -129,6 +137,22 @@ func TestLoadAfterTheEnd(t *testing.T) {
 			})
 		}
 	})
+}
+
+// damage writes over every file in a directory, as a disk does, and says how many there were.
+func damage(t *testing.T, dir string) (files int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.Contains(path, "/home/") {
+			return err
+		}
+		files++
+		return os.WriteFile(path, bytes.Repeat([]byte("damaged "), 1000), 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // Goose takes over from opencode inside a thread, and the other way around.
@@ -203,6 +227,9 @@ func testStoredSessions(t *testing.T, w *world) {
 	}
 	s := w.remember(e, cwd)
 	e.end()
+	if files, err := os.ReadDir(cwd); err != nil || len(files) != 1 {
+		t.Errorf("in the project there is %v, %v; want note.txt and nothing of gander's, nor of git's", files, err)
+	}
 
 	e = w.gander(nil)
 	e.initialize()

@@ -44,6 +44,10 @@ type backend struct {
 	sb     sandbox.Sandbox
 	conv   sandbox.AgentSession
 
+	// astray is whether the agent did not start with what it keeps of its session. Set
+	// before ready is closed; that record is gone then.
+	astray bool
+
 	before *backend // what it takes the place of; it starts when nothing of that is left
 
 	// Guarded by the session's mu.
@@ -114,6 +118,9 @@ func (b *backend) run(params sandbox.SessionParams) {
 func (b *backend) fail(err error) {
 	wanted := b.ctx.Err() != nil
 	b.release()
+	if b.astray = b.astray && !wanted; b.astray {
+		b.s.dropRecord(b.agent)
+	}
 	b.s.forget(b)
 	if !wanted {
 		b.s.log.Error("starting the agent", "agent", b.agent.Name(), "err", err)
@@ -203,6 +210,7 @@ func (b *backend) open(params sandbox.SessionParams) error {
 	}
 	var err error
 	if b.conv, err = b.agent.Open(b.ctx, b.sb, params); err != nil {
+		b.astray = params.ResumeID != "" && !errors.Is(err, context.DeadlineExceeded)
 		return err
 	}
 	b.output.to(b.conv)
@@ -291,7 +299,8 @@ func (s *session) adopt(b *backend, state sandbox.AgentState) bool {
 	}
 	s.known = state
 	if name := b.agent.Name(); !b.conv.Resumed() {
-		s.seen[name] = memory{session: b.conv.ID(), lost: s.seen[name].turn != ""}
+		was := s.seen[name]
+		s.seen[name] = memory{session: b.conv.ID(), lost: was.lost || was.turn != ""}
 	}
 	return true
 }

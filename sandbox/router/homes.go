@@ -103,6 +103,15 @@ func (s *session) remembers(a sandbox.Agent) bool {
 	return s.seen[a.Name()].turn != ""
 }
 
+// dropRecord gives up what an agent keeps of the conversation, as it cannot start with
+// it: a disk may have damaged it. It is told again from the transcript.
+func (s *session) dropRecord(a sandbox.Agent) {
+	s.removeHome(a)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[a.Name()] = memory{lost: true}
+}
+
 // removeHome removes what an agent of this session left on the host.
 func (s *session) removeHome(a sandbox.Agent) {
 	if err := registry.RemoveDir(s.sandboxDir(a)); err != nil {

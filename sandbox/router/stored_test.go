@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -444,6 +445,43 @@ func TestReplayOfTerminals(t *testing.T) {
 	got = texts(later.load(t, s.SessionID, cwd))
 	if end, next := slices.Index(got, "tool_call_update failed half\nInterrupted."), slices.Index(got, "user_message y"); end < 0 || end > next {
 		t.Errorf("a call that was never ended is not ended where the person went on: %q", got)
+	}
+}
+
+// An agent that does not start with what it has kept of its session, as that is damaged,
+// starts without it. One that does not start anyhow is not tried again and again.
+func TestDamagedRecord(t *testing.T) {
+	first := newRig(t, func(r *rig) { r.opts.Agents[0] = rememberer{r.agent} })
+	cwd := t.TempDir()
+	s := first.editor.NewSession(t, cwd)
+	first.wantStop(t, s.SessionID, "the word is quince", acp.StopEndTurn)
+	first.router.Close()
+	broken := false
+	second := first.again(t, acp.ClientCapabilities{}, func(r *rig) {
+		r.opts.Agents[0] = rememberer{r.agent}
+		r.agent.onOpen = func(_ context.Context, c *fakeConv) error {
+			if c.params.ResumeID != "" || broken {
+				return errors.New("the database is malformed")
+			}
+			return nil
+		}
+	})
+	second.load(t, s.SessionID, cwd)
+	second.wantStop(t, s.SessionID, "which word?", acp.StopEndTurn)
+	if got := strings.Join(second.agent.conv().prompts(), "\n"); !strings.Contains(got, "the word is quince") {
+		t.Errorf("the agent was told %q", got)
+	}
+	if got := second.editor.Text(s.SessionID, acp.AgentThoughtChunk); !strings.Contains(got, "duck could not go on with its own session") {
+		t.Errorf("the person was told %q", got)
+	}
+	second.agent.conv().die("killed")
+	broken = true
+	before := second.agent.opened
+	if _, err := second.editor.Prompt(t.Context(), s.SessionID, "again"); err == nil || !strings.Contains(err.Error(), "malformed") {
+		t.Errorf("an agent that does not start: %v", err)
+	}
+	if n := second.agent.opened - before; n != 2 {
+		t.Errorf("it was started %d times, want 2: with its record and without", n)
 	}
 }
 

@@ -238,7 +238,8 @@ func (b *backend) honest(resp *acp.PromptResponse) *acp.PromptResponse {
 }
 
 // awaitBackend waits until the agent can be asked, and says so when that is slow.
-// One that has just ended is replaced, and so is one that the person has replaced.
+// One that has just ended is replaced, and so are one that the person has replaced and
+// one that could not start with what it keeps of its session.
 func (t *turn) awaitBackend() (*backend, error) {
 	slow := time.NewTimer(t.s.r.opts.SlowStart)
 	defer slow.Stop()
@@ -253,7 +254,7 @@ func (t *turn) awaitBackend() (*backend, error) {
 			return nil, t.ctx.Err()
 		case !t.take(b):
 			continue
-		case err != nil || again || !b.over():
+		case again || err != nil && !b.astray || err == nil && !b.over():
 			return b, err
 		}
 		t.release(b)
