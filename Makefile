@@ -106,6 +106,7 @@ soak: ## the long proofs: thousands of cancels, calls and races, ten minutes of 
 	$(MAKE) deps
 	$(MAKE) proofs SHELL_CANCELS=10000 SHELL_CALLS=1000000 RACE_ROUNDS=10000 SANDBOX_KILLS=10000 STORE_KILLS=1900 POWER_LOSSES=200 LOOP_EVENTS=1000000 LIVE_SECONDS=60 PROOF_TIMEOUT=6h
 	$(MAKE) e2e CANCEL_RUNS=2000 CRASH_RUNS=100 CRASH_LOSSES=40 MODEL_DOWN=180 E2E_TIMEOUT=3h
+	$(MAKE) acp
 	$(MAKE) fuzz FUZZTIME=600 FUZZTIME_REST=600
 
 .PHONY: bench
@@ -157,6 +158,13 @@ e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in ev
 	@mkdir -p '$(PICTURES)'
 	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' GANDER_CANCEL_RUNS='$(CANCEL_RUNS)' GANDER_CRASH_RUNS='$(CRASH_RUNS)' GANDER_CRASH_LOSSES='$(CRASH_LOSSES)' GANDER_MODEL_DOWN_SECONDS='$(MODEL_DOWN)' \
 	  $(GO) test -count=1 -p 1 $(KEEP) -timeout '$(E2E_TIMEOUT)' ./conformance/e2e ./conformance/bench
+
+.PHONY: acp
+acp: images # every check of ACP for gander with each agent in each sandbox: ten minutes with opencode
+	for agent in goose opencode; do for sandbox in local docker; do \
+	  GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' \
+	    bin/gander conformance acp -- "$$PWD/bin/gander" acp --agent "$$agent" --sandbox "$$sandbox"; \
+	done; done
 
 .PHONY: vet
 vet: ## go vet for linux, darwin and windows
