@@ -57,6 +57,11 @@ func TestCloseGit(t *testing.T) {
 	sandboxtest.TestCloseGit(t, newDriver, -1)
 }
 
+func TestOrdinaryWork(t *testing.T) {
+	needDaemon(t)
+	sandboxtest.TestOrdinaryWork(t, newDriver, stranger, "git", "go", "flock")
+}
+
 func TestHideGit(t *testing.T) {
 	needDaemon(t)
 	t.Run("root's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1) })

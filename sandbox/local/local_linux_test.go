@@ -93,6 +93,10 @@ func TestCloseGit(t *testing.T) {
 	}
 }
 
+func TestOrdinaryWork(t *testing.T) {
+	sandboxtest.TestOrdinaryWork(t, newLocal, 12345, "git", "go", "node", "npm", "python3", "make", "flock")
+}
+
 func TestHideGit(t *testing.T) {
 	for whose, owner := range owners() {
 		t.Run(whose, func(t *testing.T) { sandboxtest.TestHideGit(t, newLocal, owner) })

@@ -41,7 +41,7 @@ func hiddenProject(t *testing.T, owner int, pack string) sandbox.Spec {
 	t.Helper()
 	spec := Spec(t, owner)
 	if out, err := outside(t, spec.WorkingDir, `git init -q --template= . && mkdir -p .git/objects/info d && echo s3cr3t-1 > .env && echo one > a && echo s3cr3t-2 > d/secrets.txt && git add -f . && git commit -qm one &&
-		echo s3cr3t-3 > .env && echo two > a && git commit -qam two && git checkout -qb side && echo s3cr3t-4 > .env && echo side > b && git add -f . && git commit -qm side && git checkout -q main &&
+		echo s3cr3t-3 > .env && echo two > a && git commit -qam two && git checkout -qb side && echo s3cr3t-4 > .env && echo side > b && cp .env copied && git add -f . && git commit -qm side && git checkout -q main &&
 		echo s3cr3t-5 > .env && git stash -q && echo s3cr3t-6 > .env && git commit -qam lost && git reset -q --hard HEAD~1 && git tag -am tagged s3cr3t HEAD~1:.env && echo s3cr3t-7 | git hash-object -w --stdin &&
 		`+pack+` && echo three > a && git commit -qam three`); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -86,7 +86,7 @@ func gitUses() [][2]string {
 // are beside its own.
 func hiddenLeaks() []string {
 	return append(gitLeaks(),
-		"git show HEAD:.env side:.env HEAD:d/secrets.txt", "git stash show -p", "git show 'HEAD@{1}:.env' 'HEAD@{2}:.env'", "git show s3cr3t", "git fsck --lost-found; cat .git/lost-found/other/*",
+		"git show HEAD:.env side:.env HEAD:d/secrets.txt", "git show side:copied", "git checkout -q side -- copied; cat copied", "git stash show -p", "git show 'HEAD@{1}:.env' 'HEAD@{2}:.env'", "git show s3cr3t", "git fsck --lost-found; cat .git/lost-found/other/*",
 		"for d in $(cat .git/objects/info/alternates); do cd $d && find . -type f | xargs cat; cd $OLDPWD; done | grep -a s3cr3t", "for o in $(git rev-list --all --reflog --objects | cut -c1-40); do git cat-file -p $o; done",
 		"git fast-export --all", "git format-patch --root --stdout side", "git difftool -y -x cat HEAD~1 HEAD", "git checkout -q side; cat .env", "git restore -s side .env; cat .env", "git diff main side", "git merge side; git diff",
 		"git gc -q --prune=now; git log -p --all", "git repack -adfq; git log -p --all", "for d in $(cat .git/objects/info/alternates); do GIT_DIR=/tmp/g git init -q; echo $d > /tmp/g/objects/info/alternates; GIT_DIR=/tmp/g git cat-file --batch-all-objects --batch; done",
@@ -154,6 +154,11 @@ func testGitFollows(t *testing.T, sb sandbox.Sandbox, found *router.Examined, sp
 		}
 	}
 	again(false)
+	// What tried to show closed content was stopped half-way.
+	if out, err := outside(t, spec.WorkingDir, "git merge --abort; git checkout -qf main && git reset -q --hard"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	give(t, spec.WorkingDir, owner)
 	for _, script := range []string{"git commit -qam outside", "git gc -q --prune=now", "git repack -adfq"} {
 		if out, err := outside(t, spec.WorkingDir, "echo s3cr3t-8 > .env && git add -f .env && echo outside >> a && git add a && "+script+" && git commit -q --allow-empty -am outside"); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -176,7 +181,8 @@ func testGitFollows(t *testing.T, sb sandbox.Sandbox, found *router.Examined, sp
 		t.Error("what was closed later can be read")
 	}
 	if !sees("git log --oneline", "outside") || !sees("git show main:n", "new") {
-		t.Error("git does not work after rules have changed")
+		out, errs, _ := Run(t, sb, "git log --oneline | head -5; git show main:n; git branch -av", gitEnv()...)
+		t.Errorf("git does not work after rules have changed: %s%s", out, errs)
 	}
 }
 
