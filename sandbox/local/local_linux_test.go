@@ -94,7 +94,7 @@ func TestCloseGit(t *testing.T) {
 }
 
 func TestOrdinaryWork(t *testing.T) {
-	sandboxtest.TestOrdinaryWork(t, newLocal, 12345, "git", "go", "node", "npm", "python3", "make", "flock")
+	sandboxtest.TestOrdinaryWork(t, newLocal, stranger, "git", "go", "node", "npm", "python3", "make", "flock")
 }
 
 func TestHideGit(t *testing.T) {

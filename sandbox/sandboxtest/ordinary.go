@@ -106,7 +106,7 @@ func TestOrdinaryWork(t *testing.T, newDriver NewDriver, owner int, needs ...str
 		}
 	}
 	sb := Create(t, newDriver(t), spec)
-	env := append(gitEnv(), "PATH="+filepath.Join(runtime.GOROOT(), "bin")+":/usr/local/bin:/usr/bin:/bin", "HOME="+sb.Info().Home, "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOPROXY=off", "GOTOOLCHAIN=local")
+	env := append(gitEnv(), "PATH="+filepath.Join(runtime.GOROOT(), "bin")+":/usr/local/bin:/usr/bin:/bin", "HOME="+sb.Info().Home, "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local")
 	for _, u := range ordinaryUses() {
 		if _, _, st := Run(t, sb, "command -v "+u.needs, env...); st.Code != 0 {
 			if strings.Contains(" "+strings.Join(needs, " ")+" ", " "+u.needs+" ") {
