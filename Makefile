@@ -107,6 +107,7 @@ soak: ## the long proofs: thousands of cancels, calls and races, ten minutes of 
 	$(MAKE) proofs SHELL_CANCELS=10000 SHELL_CALLS=1000000 RACE_ROUNDS=10000 SANDBOX_KILLS=10000 STORE_KILLS=1900 POWER_LOSSES=200 LOOP_EVENTS=1000000 LIVE_SECONDS=60 PROOF_TIMEOUT=6h
 	$(MAKE) e2e CANCEL_RUNS=2000 CRASH_RUNS=100 CRASH_LOSSES=40 MODEL_DOWN=180 E2E_TIMEOUT=3h
 	$(MAKE) acp
+	$(MAKE) podman
 	$(MAKE) fuzz FUZZTIME=600 FUZZTIME_REST=600
 
 .PHONY: bench
@@ -152,6 +153,11 @@ proofs: # repetitions that the race detector would make slow, and the catalogue 
 	GANDER_CHECK=1 GANDER_LOOP_EVENTS='$(LOOP_EVENTS)' GANDER_LIVE_SECONDS='$(LIVE_SECONDS)' \
 	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLargeDatabase|TestManyLiveClients)$$' ./sandbox/controlplane
 	GANDER_CHECK=1 $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestTenThousandTokens$$' ./cmd/gander
+
+.PHONY: podman
+podman: build docker $(AGENTS) # the docker sandbox, and the building of an image, with Podman in Docker's place
+	GANDER_CHECK=1 .ci/podman $(GO) test -count=1 -timeout '$(E2E_TIMEOUT)' -skip '^(TestProbe|TestKills)$$' ./sandbox/docker
+	.ci/podman bin/gander sandbox build goose
 
 .PHONY: e2e
 e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in every sandbox; and the bench, briefly

@@ -49,7 +49,7 @@ func (a *app) examineImage(ctx context.Context, d *docker.Driver, agent string, 
 	build := "gander sandbox build " + agent
 	mendable := func(c check) check {
 		if a.cfg.Sandbox.Image == "" && pinnedVersion(agent) != "" {
-			c.fix = func(ctx context.Context) error { return a.buildImages(ctx, []string{agent}) }
+			c.fix = func(ctx context.Context) error { return a.buildImages(ctx, []string{agent}, false) }
 			c.again = func(ctx context.Context) check { return a.examineImage(ctx, d, agent, needed) }
 		}
 		return c
@@ -86,14 +86,14 @@ func (a *app) examineImage(ctx context.Context, d *docker.Driver, agent string, 
 }
 
 // buildImages builds the images of agents, all of them without names.
-func (a *app) buildImages(ctx context.Context, agents []string) error {
+func (a *app) buildImages(ctx context.Context, agents []string, fresh bool) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("looking for a checkout: %w", err)
 	}
 	p := a.watch("building the images for docker sandboxes")
 	return p.end(docker.Build(ctx, docker.BuildOptions{
-		Options: a.wire().dockerOptions(a.cfg), Agents: agents,
+		Options: a.wire().dockerOptions(a.cfg), Agents: agents, Fresh: fresh,
 		Context: docker.FindContext(dir), Env: a.environ, Output: p,
 	}))
 }

@@ -24,6 +24,8 @@ type BuildOptions struct {
 	// used as they are, and the plain docker build works with it afterwards. Empty
 	// means a directory below StateDir, filled with this program's own files.
 	Context string
+	// Fresh builds everything again, with Debian's packages as they are now.
+	Fresh bool
 	// NPM is the npm program; empty means npm.
 	NPM string
 	// Env is the environment that npm runs with, as KEY=value.
@@ -45,7 +47,8 @@ func FindContext(dir string) string {
 
 // Build builds the agents' images. The agents are fetched by npm on this machine
 // and checked against the lock file; nothing but Debian's packages is downloaded
-// inside a build. The builder is the classic one, which every daemon has.
+// inside a build. The builder is the classic one, which every daemon has. What is
+// built from the same files, packages and base is the same image, to the bit.
 func Build(ctx context.Context, o BuildOptions) error {
 	if o.Output == nil {
 		o.Output = io.Discard
@@ -94,13 +97,16 @@ func (c buildContext) build(ctx context.Context, cli *client.Client, agent strin
 	}()
 	res, err := cli.ImageBuild(ctx, content, client.ImageBuildOptions{
 		Tags: []string{ImageName(agent)}, Dockerfile: dockerfile(agent), Version: build.BuilderV1,
-		Remove: true, ForceRemove: true,
+		Remove: true, ForceRemove: true, NoCache: c.fresh,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	return follow(res.Body, c.output)
+	if err := follow(res.Body, c.output); err != nil {
+		return err
+	}
+	return c.sealOnce(ctx, cli, agent)
 }
 
 // explainBuild says what to do when the base image cannot be had.

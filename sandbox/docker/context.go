@@ -39,11 +39,12 @@ type buildContext struct {
 	dir       string
 	processor string // as in the names of npm's packages
 	output    io.Writer
+	fresh     bool // nothing of an earlier build is used
 }
 
 // prepareContext fills the context: source, agents, gander and certificates.
 func prepareContext(ctx context.Context, o BuildOptions, architecture string) (buildContext, error) {
-	c := buildContext{dir: o.Context, processor: architecture, output: o.Output}
+	c := buildContext{dir: o.Context, processor: architecture, output: o.Output, fresh: o.Fresh}
 	switch architecture {
 	case "x86_64", "amd64":
 		c.processor = "x64"

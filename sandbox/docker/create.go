@@ -14,7 +14,9 @@ import (
 // createTimeout bounds the making of a container, which takes the daemon moments.
 const createTimeout = 30 * time.Second
 
-// create makes the container, under a second name when the first is taken.
+// create makes the container, under a second name when the first is taken. Podman does
+// not say what health check an image has, but its containers do: then the container is
+// made again.
 func (d *Driver) create(ctx context.Context, cli *client.Client, p plan) (*container, error) {
 	// The daemon would go on after a cancelled request, and nobody would know the
 	// container: the answer is awaited in any case.
@@ -38,7 +40,19 @@ func (d *Driver) create(ctx context.Context, cli *client.Client, p plan) (*conta
 	for _, w := range res.Warnings {
 		d.log.Warn("the daemon warns about a container", "sandbox", p.spec.ID, "warning", w)
 	}
-	return &container{cli: cli, id: res.ID, name: name}, nil
+	c := &container{cli: cli, id: res.ID, name: name}
+	if !p.hidden {
+		return c, nil
+	}
+	made, err := cli.ContainerInspect(whole, c.id, client.ContainerInspectOptions{})
+	if err == nil && (made.Container.Config == nil || made.Container.Config.Healthcheck == nil) {
+		return c, nil
+	}
+	if err := errors.Join(err, c.remove(whole)); err != nil {
+		return nil, fmt.Errorf("looking for a health check in the container: %w", err)
+	}
+	p.health, p.hidden = true, false
+	return d.create(ctx, cli, p)
 }
 
 // nameTaken: Podman says so in words only.

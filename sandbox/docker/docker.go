@@ -98,6 +98,7 @@ type Driver struct {
 	log     *slog.Logger
 	// attachOnly is set when a container could not use a socket of this machine.
 	attachOnly atomic.Bool
+	engines    engines
 }
 
 // New returns the driver "docker". It does not talk to the daemon.
@@ -153,15 +154,15 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 // launch makes a container that talks to us over a socket, or over its attached
 // streams where that does not work.
 func (d *Driver) launch(ctx context.Context, cli *client.Client, p plan) (*box, error) {
-	machine, err := cli.Info(ctx, client.InfoOptions{})
+	e, err := d.engines.ask(ctx, cli)
 	if err != nil {
-		return nil, fmt.Errorf("asking the daemon about the machine: %w", err)
-	}
-	p.fit(machine.Info, d.options.Limits)
-	if p.filter, err = filterFor(ctx, cli, machine.Info); err != nil {
 		return nil, err
 	}
-	if isRootless(machine.Info, cli.DaemonHost()) {
+	p.fit(e.machine, d.options.Limits)
+	if p.filter, err = e.filter(); err != nil {
+		return nil, err
+	}
+	if isRootless(e.machine, cli.DaemonHost()) {
 		p.becomeRootless()
 	}
 	image, err := cli.ImageInspect(ctx, p.image)
@@ -170,6 +171,7 @@ func (d *Driver) launch(ctx context.Context, cli *client.Client, p plan) (*box, 
 	}
 	if image.Config != nil {
 		p.health, p.env = image.Config.Healthcheck != nil, image.Config.Env
+		p.hidden = e.podman && !p.health
 	}
 	// Before anything is made: whoever kills gander from here on leaves a trace.
 	entry, err := registry.Register(d.options.StateDir, p.record("", registry.ProcessRef{}))
@@ -178,6 +180,7 @@ func (d *Driver) launch(ctx context.Context, cli *client.Client, p plan) (*box, 
 	}
 	b, err := d.runSomehow(ctx, cli, p, entry)
 	if err != nil {
+		d.engines.forget(cli)
 		entry.Remove()
 	}
 	return b, err

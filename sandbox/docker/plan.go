@@ -36,6 +36,7 @@ type plan struct {
 	weaker   []string // see sandbox.Info
 	rootless bool     // the daemon runs as an ordinary user
 	health   bool     // the image has a health check
+	hidden   bool     // it may have one, of which the daemon says nothing
 	env      []string // what the image sets
 	rules    *supervise.Rules
 	filter   string // the seccomp profile; empty leaves the daemon's own

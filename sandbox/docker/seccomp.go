@@ -1,34 +1,9 @@
 package docker
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/moby/moby/api/types/system"
-	"github.com/moby/moby/client"
 )
-
-// filterFor is the seccomp profile for the containers of a daemon: empty where the
-// daemon has no filter, and for Podman, which takes a file's name in its place and
-// whose own profile has all that the supervisor needs.
-func filterFor(ctx context.Context, cli *client.Client, machine system.Info) (string, error) {
-	if !slices.ContainsFunc(machine.SecurityOptions, func(o string) bool { return strings.HasPrefix(o, "name=seccomp") }) {
-		return "", nil
-	}
-	version, err := cli.ServerVersion(ctx, client.ServerVersionOptions{})
-	if err != nil {
-		return "", fmt.Errorf("asking the daemon for its version: %w", err)
-	}
-	for _, c := range version.Components {
-		if strings.Contains(c.Name, "Podman") {
-			return "", nil
-		}
-	}
-	return seccompProfile()
-}
 
 // seccompProfile is the filter of system calls that a container gets, for the
 // daemon, instead of the daemon's own. Compared with that one it is the same for

@@ -1,0 +1,152 @@
+//go:build unix
+
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/build"
+	api "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+)
+
+// daemon is a client of the daemon of make check.
+func daemon(t *testing.T) *client.Client {
+	t.Helper()
+	cli, err := Options{Host: os.Getenv("DOCKER_HOST")}.connect(t.Context())
+	if err != nil && os.Getenv("GANDER_CHECK") != "1" {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cli.Close() })
+	return cli
+}
+
+const sealDockerfile = "FROM " + baseImage + `
+ENV GREETING=hello
+RUN mkdir -p /made/deep && echo text > /made/deep/file && chown 7:8 /made/deep/file && chmod 640 /made/deep/file \
+ && ln /made/deep/file /made/again && ln -s deep/file /made/link && rm /etc/debian_version
+RUN echo more > /made/more
+USER 7:8
+`
+
+// freshly builds the tests' image from nothing.
+func freshly(t *testing.T, cli *client.Client, name string) (id string) {
+	t.Helper()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	err := w.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(sealDockerfile))})
+	if err == nil {
+		_, err = io.WriteString(w, sealDockerfile)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	res, err := cli.ImageBuild(t.Context(), &archive, client.ImageBuildOptions{Tags: []string{name}, Version: build.BuilderV1, Remove: true, NoCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(follow(res.Body, t.Output()), res.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return imageID(t, cli, name)
+}
+
+func imageID(t *testing.T, cli *client.Client, name string) string {
+	t.Helper()
+	image, err := cli.ImageInspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image.ID
+}
+
+// TestSeal: two builds of the same are the same image, in which nothing is missing.
+func TestSeal(t *testing.T) {
+	cli := daemon(t)
+	const name = "gander-test-sealed:latest"
+	c := buildContext{dir: t.TempDir(), output: t.Output()}
+	if err := os.Mkdir(filepath.Join(c.dir, ".image"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var built, sealed []string
+	for range 2 {
+		built = append(built, freshly(t, cli, name))
+		id, err := c.seal(t.Context(), cli, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := imageID(t, cli, name); now != id {
+			t.Errorf("the name is %s's, the sealed image is %s", now, id)
+		}
+		sealed = append(sealed, id)
+		time.Sleep(time.Second)
+	}
+	t.Cleanup(func() {
+		for _, id := range append(built, sealed[0]) {
+			_, _ = cli.ImageRemove(context.WithoutCancel(t.Context()), id, client.ImageRemoveOptions{Force: true, PruneChildren: true})
+		}
+	})
+	if built[0] == built[1] {
+		t.Error("the control: both builds were the same before")
+	}
+	if sealed[0] != sealed[1] {
+		t.Errorf("two builds are %s and %s", sealed[0], sealed[1])
+	}
+	if left, _ := os.ReadDir(filepath.Join(c.dir, ".image")); len(left) > 0 {
+		t.Errorf("left in the context is %v", left)
+	}
+	lookInto(t, cli, name)
+}
+
+// lookInto compares what is in the sealed image with its Dockerfile.
+func lookInto(t *testing.T, cli *client.Client, name string) {
+	t.Helper()
+	image, err := cli.ImageInspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env := image.Config.Env; image.Config.User != "7:8" || len(env) == 0 || env[len(env)-1] != "GREETING=hello" {
+		t.Errorf("configuration %+v", image.Config)
+	}
+	made, err := cli.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &api.Config{Image: name, Cmd: []string{"true"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = cli.ContainerRemove(t.Context(), made.ID, client.ContainerRemoveOptions{Force: true}) }()
+	files, err := cli.ContainerExport(t.Context(), made.ID, client.ContainerExportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = files.Close() }()
+	found := map[string]*tar.Header{}
+	for r := tar.NewReader(files); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		found[h.Name] = h
+	}
+	file, again, link := found["made/deep/file"], found["made/again"], found["made/link"]
+	if file == nil || again == nil || link == nil || found["made/more"] == nil || found["etc/passwd"] == nil || found["etc/debian_version"] != nil {
+		t.Fatalf("of what was made there is %v, %v, %v", file, again, link)
+	}
+	one := file // the export has the content under one of the names
+	if file.Typeflag == tar.TypeLink {
+		one = again
+	}
+	if one.Uid != 7 || one.Gid != 8 || one.Mode&0o777 != 0o640 || one.Size != 5 || file.Typeflag == again.Typeflag || link.Linkname != "deep/file" {
+		t.Errorf("file %+v, again %+v, link %+v", file, again, link)
+	}
+}
