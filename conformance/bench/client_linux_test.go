@@ -187,6 +187,12 @@ func (c *client) initialize() {
 func (c *client) open(cwd string) {
 	c.t.Helper()
 	c.initialize()
+	c.newSession(cwd)
+}
+
+// newSession opens a session of an agent that is initialized; the prompts that follow are its.
+func (c *client) newSession(cwd string) {
+	c.t.Helper()
 	result := c.request("session/new", map[string]any{"cwd": cwd, "mcpServers": []any{}}, nil)
 	var r struct {
 		SessionID string `json:"sessionId"`

@@ -49,6 +49,9 @@ func TestBench(t *testing.T) {
 		{"opencode", b.sameOpencode},
 		{"docker", func() { b.needDocker(); b.samePromptInDocker(); b.sameContainerStart(); b.sameExec(); b.sameStdio() }},
 		{"rules", b.sameRules},
+		{"tree", b.sameTree},
+		{"others", b.sameOthers},
+		{"pool", func() { b.needDocker(); b.samePool() }},
 		{"cold", func() { b.needDocker(); b.coldStart() }},
 		{"look", b.sameLook},
 	} {

@@ -59,6 +59,11 @@ func (t *table) say(what string, ours samples, in unit) {
 	*t = append(*t, row{what: what, ours: ours.show(in), goal: "none", n: len(ours)})
 }
 
+// absent is a row for what could not be measured here.
+func (t *table) absent(what, why string) {
+	*t = append(*t, row{what: what, goal: "none", verdict: why})
+}
+
 // times prints a ratio: two digits behind the point, or as many as show it.
 func times(ratio float64) string {
 	if ratio < 0.1 {
