@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
@@ -47,7 +48,7 @@ func FindContext(dir string) string {
 
 // Build builds the agents' images. The agents are fetched by npm on this machine
 // and checked against the lock file; nothing but Debian's packages is downloaded
-// inside a build. The builder is the classic one, which every daemon has. What is
+// inside a build. The builder is the classic one, or BuildKit where there is no other. What is
 // built from the same files, packages and base is the same image, to the bit.
 func Build(ctx context.Context, o BuildOptions) error {
 	if o.Output == nil {
@@ -78,13 +79,37 @@ func Build(ctx context.Context, o BuildOptions) error {
 	return nil
 }
 
-// build sends the context to the daemon and follows what it says.
+// build makes an agent's image.
 func (c buildContext) build(ctx context.Context, cli *client.Client, agent string) error {
+	_, _ = fmt.Fprintf(c.output, "building %s\n", ImageName(agent))
+	if err := c.buildSomehow(ctx, cli, agent); err != nil {
+		return err
+	}
+	return c.sealOnce(ctx, cli, agent)
+}
+
+// buildSomehow prefers the classic builder: its words are the same everywhere.
+func (c buildContext) buildSomehow(ctx context.Context, cli *client.Client, agent string) error {
+	err := c.buildWith(ctx, cli, agent, build.BuilderV1)
+	if noBuilder(err) {
+		_, _ = fmt.Fprintf(c.output, "the daemon does not build in the classic way (%v); asking its BuildKit\n", err)
+		return c.buildWith(ctx, cli, agent, build.BuilderBuildKit)
+	}
+	return err
+}
+
+// noBuilder says whether a daemon refused to begin, as one does whose classic builder
+// has been taken out.
+func noBuilder(err error) bool {
+	return errdefs.IsNotImplemented(err) || errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err)
+}
+
+// buildWith sends the context to the daemon and follows what it says.
+func (c buildContext) buildWith(ctx context.Context, cli *client.Client, agent string, version build.BuilderVersion) error {
 	files, err := c.files(agent)
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(c.output, "building %s\n", ImageName(agent))
 	content, sender := io.Pipe()
 	sent := make(chan struct{})
 	go func() { // ends when the daemon has read all or the pipe is closed below
@@ -96,17 +121,14 @@ func (c buildContext) build(ctx context.Context, cli *client.Client, agent strin
 		<-sent
 	}()
 	res, err := cli.ImageBuild(ctx, content, client.ImageBuildOptions{
-		Tags: []string{ImageName(agent)}, Dockerfile: dockerfile(agent), Version: build.BuilderV1,
+		Tags: []string{ImageName(agent)}, Dockerfile: dockerfile(agent), Version: version,
 		Remove: true, ForceRemove: true, NoCache: c.fresh,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if err := follow(res.Body, c.output); err != nil {
-		return err
-	}
-	return c.sealOnce(ctx, cli, agent)
+	return follow(res.Body, c.output)
 }
 
 // explainBuild says what to do when the base image cannot be had.
@@ -121,6 +143,7 @@ func explainBuild(err error) error {
 
 // follow copies the daemon's words and returns the error among them.
 func follow(r io.Reader, out io.Writer) error {
+	kit := trace{out: out, named: map[string]bool{}}
 	for d := json.NewDecoder(r); ; {
 		var m jsonstream.Message
 		if err := d.Decode(&m); errors.Is(err, io.EOF) {
@@ -130,6 +153,11 @@ func follow(r io.Reader, out io.Writer) error {
 		}
 		if m.Error != nil {
 			return errors.New(m.Error.Message)
+		}
+		if m.ID == traceID && m.Aux != nil {
+			if err := kit.write(*m.Aux); err != nil {
+				return err
+			}
 		}
 		if _, err := io.WriteString(out, m.Stream); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,12 +36,12 @@ const sealDockerfile = "FROM " + baseImage + `
 ENV GREETING=hello
 RUN mkdir -p /made/deep && echo text > /made/deep/file && chown 7:8 /made/deep/file && chmod 640 /made/deep/file \
  && ln /made/deep/file /made/again && ln -s deep/file /made/link && rm /etc/debian_version
-RUN echo more > /made/more
+RUN echo more > /made/more; echo it is made
 USER 7:8
 `
 
 // freshly builds the tests' image from nothing.
-func freshly(t *testing.T, cli *client.Client, name string) (id string) {
+func freshly(t *testing.T, cli *client.Client, name string, version build.BuilderVersion) (id string) {
 	t.Helper()
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
@@ -51,12 +52,16 @@ func freshly(t *testing.T, cli *client.Client, name string) (id string) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	res, err := cli.ImageBuild(t.Context(), &archive, client.ImageBuildOptions{Tags: []string{name}, Version: build.BuilderV1, Remove: true, NoCache: true})
+	res, err := cli.ImageBuild(t.Context(), &archive, client.ImageBuildOptions{Tags: []string{name}, Version: version, Remove: true, NoCache: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(follow(res.Body, t.Output()), res.Body.Close()); err != nil {
+	var said strings.Builder
+	if err := errors.Join(follow(res.Body, &said), res.Body.Close()); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "echo more > /made/more") || !strings.Contains(said.String(), "it is made") {
+		t.Errorf("the builder's steps and their output are not told: %q", said.String())
 	}
 	return imageID(t, cli, name)
 }
@@ -70,17 +75,23 @@ func imageID(t *testing.T, cli *client.Client, name string) string {
 	return image.ID
 }
 
-// TestSeal: two builds of the same are the same image, in which nothing is missing.
+// TestSeal: two builds of the same are the same image, in which nothing is missing, by
+// either builder.
 func TestSeal(t *testing.T) {
 	cli := daemon(t)
-	const name = "gander-test-sealed:latest"
+	for name, version := range map[string]build.BuilderVersion{"classic": build.BuilderV1, "buildkit": build.BuilderBuildKit} {
+		t.Run(name, func(t *testing.T) { testSeal(t, cli, "gander-test-sealed-"+name+":latest", version) })
+	}
+}
+
+func testSeal(t *testing.T, cli *client.Client, name string, version build.BuilderVersion) {
 	c := buildContext{dir: t.TempDir(), output: t.Output()}
 	if err := os.Mkdir(filepath.Join(c.dir, ".image"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	var built, sealed []string
 	for range 2 {
-		built = append(built, freshly(t, cli, name))
+		built = append(built, freshly(t, cli, name, version))
 		id, err := c.seal(t.Context(), cli, name)
 		if err != nil {
 			t.Fatal(err)
