@@ -155,9 +155,10 @@ proofs: # repetitions that the race detector would make slow, and the catalogue 
 	GANDER_CHECK=1 $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestTenThousandTokens$$' ./cmd/gander
 
 .PHONY: podman
-podman: build docker $(AGENTS) # the docker sandbox, and the building of an image, with Podman in Docker's place
+podman: build docker $(AGENTS) # the docker sandbox with Podman in Docker's place, and an image that is built twice
 	GANDER_CHECK=1 .ci/podman $(GO) test -count=1 -timeout '$(E2E_TIMEOUT)' -skip '^(TestProbe|TestKills)$$' ./sandbox/docker
-	.ci/podman bin/gander sandbox build goose
+	.ci/podman bash -c 'id() { docker image inspect -f "{{.Id}}" goku-sandbox-goose; }; \
+	  bin/gander sandbox build goose; first="$$(id)"; bin/gander sandbox build --no-cache goose; test "$$first" = "$$(id)"'
 
 .PHONY: e2e
 e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in every sandbox; and the bench, briefly
