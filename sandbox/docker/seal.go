@@ -32,6 +32,7 @@ const baseImage = "debian:bookworm-slim"
 type sealing struct {
 	dir     string            // the saved image's files, and the new layers
 	files   map[string]string // paths in dir, by their names in the archive
+	links   map[string]string // other names of these
 	base    int               // how many layers are the base's
 	latest  time.Time         // no time is later
 	layers  []string          // names of the new archive's layers
@@ -70,7 +71,7 @@ func (c buildContext) seal(ctx context.Context, cli *client.Client, name string)
 	if err != nil {
 		return "", fmt.Errorf("looking at the base: %w", err)
 	}
-	s := sealing{files: map[string]string{}, base: len(base.RootFS.Layers)}
+	s := sealing{files: map[string]string{}, links: map[string]string{}, base: len(base.RootFS.Layers)}
 	if s.latest, err = time.Parse(time.RFC3339Nano, base.Created); err != nil {
 		return "", fmt.Errorf("the base does not say when it was made: %w", err)
 	}
@@ -110,8 +111,8 @@ func (s *sealing) unpack(r io.Reader) error {
 				return err
 			}
 			s.files[h.Name] = at
-		case tar.TypeSymlink: // the same layer a second time
-			s.files[h.Name] = s.files[path.Join(path.Dir(h.Name), h.Linkname)]
+		case tar.TypeSymlink: // the same layer a second time, which may come later
+			s.links[h.Name] = path.Join(path.Dir(h.Name), h.Linkname)
 		}
 	}
 }
@@ -196,6 +197,9 @@ func (s *sealing) read(name string, into any) error {
 
 // addLayer writes a layer for the new archive, the base's as it is.
 func (s *sealing) addLayer(name string, keep bool) error {
+	if target, ok := s.links[name]; ok {
+		name = target
+	}
 	in, err := os.Open(s.files[name])
 	if err != nil {
 		return err

@@ -119,6 +119,33 @@ func testSeal(t *testing.T, cli *client.Client, name string, version build.Build
 	lookInto(t, cli, name)
 }
 
+// TestSealLinkedLayer: the archive of a daemon may have a link before what it leads to.
+func TestSealLinkedLayer(t *testing.T) {
+	var layer, archive bytes.Buffer
+	if err := tar.NewWriter(&layer).Close(); err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(&archive)
+	err := errors.Join(
+		w.WriteHeader(&tar.Header{Name: "b/layer.tar", Typeflag: tar.TypeSymlink, Linkname: "../a/layer.tar"}),
+		w.WriteHeader(&tar.Header{Name: "a/layer.tar", Mode: 0o644, Size: int64(layer.Len())}))
+	if _, werr := w.Write(layer.Bytes()); errors.Join(err, werr, w.Close()) != nil {
+		t.Fatal(err, werr)
+	}
+	s := sealing{dir: t.TempDir(), files: map[string]string{}, links: map[string]string{}}
+	if err := s.unpack(&archive); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a/layer.tar", "b/layer.tar"} {
+		if err := s.addLayer(name, false); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(s.diffIDs) != 2 || s.diffIDs[0] != s.diffIDs[1] {
+		t.Errorf("the layers are %q", s.diffIDs)
+	}
+}
+
 // lookInto compares what is in the sealed image with its Dockerfile.
 func lookInto(t *testing.T, cli *client.Client, name string) {
 	t.Helper()
