@@ -73,12 +73,26 @@ func give(t *testing.T, project string, owner int) {
 // least. Where the history is not hidden they go just as well.
 func gitUses() [][2]string {
 	return [][2]string{
-		{"git status -s && echo clean", "clean"}, {"git log --oneline", "three"}, {"git log -p -- a", "+two"}, {"git diff HEAD~1", "+three"}, {"git show HEAD:a", "three"},
-		{"git blame -s a", "three"}, {"git branch -a", "side"}, {"git stash list", "stash@{0}"}, {"git reflog", "lost"}, {"git tag", "s3cr3t"},
-		{"echo four > a && git add a && git commit -qm four && git log --oneline", "four"}, {"echo new > n && git add . && git commit -qam five && git show --stat", "five"},
-		{"git checkout -q HEAD~2 -- a && cat a", "three"}, {"git reset -q --hard && cat a", "four"}, {"git checkout -qb work && echo w > w && git add w && git commit -qm w && git checkout -q main && git merge -q --no-ff -m merged work && git log --oneline", "merged"},
-		{"echo s > a && git stash -q && git stash pop -q && cat a && git checkout a", "s"}, {"git checkout -q work && echo x > x && git add x && git commit -qm x && git rebase -q main && git checkout -q main && git log --oneline work", "x"},
-		{"git cherry-pick work && git revert --no-edit HEAD && git log --oneline", "Revert"}, {"git gc -q; git repack -q; git prune; git log --oneline", "four"}, {"git grep -h two HEAD~8 -- a || git grep -h one $(git rev-list --max-parents=0 HEAD) -- a", "o"},
+		{"git status -s && echo clean", "clean"},
+		{"git log --oneline", "three"},
+		{"git log -p -- a", "+two"},
+		{"git diff HEAD~1", "+three"},
+		{"git show HEAD:a", "three"},
+		{"git blame -s a", "three"},
+		{"git branch -a", "side"},
+		{"git stash list", "stash@{0}"},
+		{"git reflog", "lost"},
+		{"git tag", "s3cr3t"},
+		{"echo four > a && git add a && git commit -qm four && git log --oneline", "four"},
+		{"echo new > n && git add . && git commit -qam five && git show --stat", "five"},
+		{"git checkout -q HEAD~2 -- a && cat a", "three"},
+		{"git reset -q --hard && cat a", "four"},
+		{"git checkout -qb work && echo w > w && git add w && git commit -qm w && git checkout -q main && git merge -q --no-ff -m merged work && git log --oneline", "merged"},
+		{"echo s > a && git stash -q && git stash pop -q && cat a && git checkout a", "s"},
+		{"git checkout -q work && echo x > x && git add x && git commit -qm x && git rebase -q main && git checkout -q main && git log --oneline work", "x"},
+		{"git cherry-pick work && git revert --no-edit HEAD && git log --oneline", "Revert"},
+		{"git gc -q; git repack -q; git prune; git log --oneline", "four"},
+		{"git grep -h two HEAD~8 -- a || git grep -h one $(git rev-list --max-parents=0 HEAD) -- a", "o"},
 	}
 }
 

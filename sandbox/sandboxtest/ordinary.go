@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -85,8 +84,10 @@ func TestKernel(t *testing.T) {
 // ordinary work. What an image lacks is not tried in it; nothing may be missing of needs.
 func TestOrdinaryWork(t *testing.T, newDriver NewDriver, owner int, needs ...string) {
 	spec := Spec(t, owner)
-	if _, err := exec.LookPath("go"); err == nil {
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: runtime.GOROOT()})
+	root := ""
+	if out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output(); err == nil {
+		root = strings.TrimSpace(string(out))
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: root})
 	}
 	work := filepath.Join(spec.WorkingDir, "work")
 	if err := os.Mkdir(work, 0o755); err != nil {
@@ -106,7 +107,7 @@ func TestOrdinaryWork(t *testing.T, newDriver NewDriver, owner int, needs ...str
 		}
 	}
 	sb := Create(t, newDriver(t), spec)
-	env := append(gitEnv(), "PATH="+filepath.Join(runtime.GOROOT(), "bin")+":/usr/local/bin:/usr/bin:/bin", "HOME="+sb.Info().Home, "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local")
+	env := append(gitEnv(), "PATH="+filepath.Join(root, "bin")+":/usr/local/bin:/usr/bin:/bin", "HOME="+sb.Info().Home, "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local")
 	for _, u := range ordinaryUses() {
 		if _, _, st := Run(t, sb, "command -v "+u.needs, env...); st.Code != 0 {
 			if strings.Contains(" "+strings.Join(needs, " ")+" ", " "+u.needs+" ") {
