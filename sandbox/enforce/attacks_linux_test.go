@@ -240,13 +240,12 @@ func perform(a attack, dir string) report {
 
 // work is a use by its name.
 func work(name string) func(string) ([]byte, error) {
-	if use := uses()[name]; use != nil {
-		return use
+	for _, some := range []map[string]func(string) ([]byte, error){uses(), stuckUses(), streakUses(), fifoUses()} {
+		if use := some[name]; use != nil {
+			return use
+		}
 	}
-	if use := stuckUses()[name]; use != nil {
-		return use
-	}
-	return fifoUses()[name]
+	return nil
 }
 
 // inside is what the supervised process does.

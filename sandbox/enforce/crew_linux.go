@@ -32,7 +32,9 @@ type crew struct {
 	workers atomic.Int32
 	wg      sync.WaitGroup
 
-	calls uint64 // guarded by the turn
+	calls  uint64 // guarded by the turn
+	streak streak // guarded by the turn
+	near   near
 	// serving is the number of the call that who has the turn answers; 0 while it waits
 	// for one, and when it has given up the turn.
 	serving atomic.Uint64
@@ -42,6 +44,7 @@ type crew struct {
 
 func newCrew() *crew {
 	c := &crew{turn: make(chan struct{}, 1), over: make(chan struct{}), wake: make(chan struct{}, 1)}
+	c.near.turn = make(chan struct{})
 	c.end = sync.OnceFunc(func() { close(c.over) })
 	return c
 }
@@ -78,11 +81,17 @@ func (c *crew) begin() (call uint64) {
 // done says that a call is answered, and whether the turn is still with who did it.
 func (c *crew) done(call uint64) bool { return c.serving.CompareAndSwap(call, 0) }
 
-// give passes the turn on when it is with who answers the call.
-func (g *Guard) give(call uint64) {
-	if !g.crew.done(call) {
-		return
+// give passes the turn on when it is with who answers the call, and reports whether.
+func (g *Guard) give(call uint64) bool {
+	given := g.crew.done(call)
+	if given {
+		g.pass()
 	}
+	return given
+}
+
+// pass gives the turn to a worker.
+func (g *Guard) pass() {
 	g.crew.turn <- struct{}{} // has room: there is one turn
 	if g.crew.idle.Load() == 0 {
 		g.hire()
@@ -96,15 +105,22 @@ func (g *Guard) hire() {
 		c.workers.Add(-1)
 		return
 	}
-	c.wg.Go(func() {
+	g.start(func() {
 		defer c.workers.Add(-1)
+		g.work()
+	})
+}
+
+// start runs work in a thread of its own.
+func (g *Guard) start(work func()) {
+	g.crew.wg.Go(func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the worker
 		if err := g.prepare(); err != nil {
 			g.o.Log.Error("a thread that opens files for the sandbox cannot be prepared; the sandbox will not open files", "err", err)
-			c.end()
+			g.crew.end()
 			return
 		}
-		g.work()
+		work()
 	})
 }
 
@@ -121,18 +137,23 @@ func (g *Guard) hasten() {
 	c := g.crew
 	tick := time.NewTicker(lateLook)
 	defer tick.Stop()
-	for last, quiet := uint64(0), 0; ; {
+	for last, starves, quiet := uint64(0), false, 0; ; {
 		select {
 		case <-c.over:
 			return
 		case <-tick.C:
 		}
-		now := c.serving.Load()
-		if now != 0 && now == last {
-			g.give(now)
+		now, near := c.serving.Load(), c.near.state.Load()
+		if now != 0 && now == last && g.give(now) && near == nearBusy {
+			c.near.bar(nearBarred)
 		}
-		last, quiet = now, quiet+1
-		if now != 0 {
+		waits := near == nearWaiting && g.listener.pending()
+		if waits && starves && c.near.take() {
+			c.near.bar(nearBarred)
+			g.pass()
+		}
+		last, starves, quiet = now, waits, quiet+1
+		if now != 0 || near != nearAway {
 			quiet = 0
 		}
 		if quiet < quietLooks {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -170,31 +172,65 @@ func (g *Guard) release() {
 	}
 }
 
+// worker is what one needs to answer calls.
+type worker struct {
+	n      *notification
+	path   []byte
+	rested time.Time
+}
+
+func newWorker() *worker { return &worker{n: new(notification), path: make([]byte, maxPath)} }
+
+// thread is that of the caller.
+func (w *worker) thread() int { return int(w.n.pid) }
+
+// rest lets the scheduler of goroutines have this one now and then. Of one that goes on
+// for longer it wants the processor back, which it looks for fifty thousand times a second.
+func (w *worker) rest() {
+	const atLeastEvery = 5 * time.Millisecond // of the 10 that it bears
+	if now := time.Now(); now.Sub(w.rested) > atLeastEvery {
+		w.rested = now
+		runtime.Gosched()
+	}
+}
+
 // work answers calls, one after the other, when it has the turn.
 func (g *Guard) work() {
-	n, path := new(notification), make([]byte, maxPath)
+	w := newWorker()
 	for g.crew.await() {
 		for mine := true; mine; {
-			e := g.listener.receive(n)
-			switch {
-			case e == 0:
-				mine = g.serve(n, path)
-			case errors.Is(e, unix.EINTR), e == invalidated && !g.listener.abandoned():
-			default:
-				g.crew.end()
+			received, over := g.receive(w)
+			if over {
 				return
+			}
+			if received {
+				mine = g.serve(w) && !(g.crew.streak.add(w.thread()) && g.lend())
 			}
 		}
 	}
 }
 
+// receive waits for a call, and reports whether there is one, and whether there will
+// be none any more.
+func (g *Guard) receive(w *worker) (received, over bool) {
+	switch e := g.listener.receive(w.n); {
+	case e == 0:
+		return true, false
+	case errors.Is(e, unix.EINTR), e == invalidated && !g.listener.abandoned():
+		return false, false
+	}
+	g.crew.end()
+	return false, true
+}
+
 // serve answers a call and reports whether the turn is still with the worker.
-func (g *Guard) serve(n *notification, path []byte) bool {
+func (g *Guard) serve(w *worker) bool {
+	w.rest()
 	call := g.crew.begin()
 	if g.listener.pending() {
 		g.give(call)
 	}
-	g.answer(&task{g: g, n: n, call: call, buf: path, tid: int(n.pid), memory: -1})
+	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, tid: w.thread(), memory: -1})
 	return g.crew.done(call)
 }
 

@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -66,14 +67,17 @@ func (l listener) receive(n *notification) unix.Errno {
 }
 
 // pending reports whether more calls wait to be received.
-func (l listener) pending() bool { return l.poll()&unix.POLLIN != 0 }
+func (l listener) pending() bool { return l.poll(0)&unix.POLLIN != 0 }
 
 // abandoned reports whether no process with the filter is left.
-func (l listener) abandoned() bool { return l.poll()&unix.POLLHUP != 0 }
+func (l listener) abandoned() bool { return l.poll(0)&unix.POLLHUP != 0 }
 
-func (l listener) poll() int16 {
+// await waits until receive has something to tell, and reports whether it has.
+func (l listener) await(atMost time.Duration) bool { return l.poll(atMost) != 0 }
+
+func (l listener) poll(atMost time.Duration) int16 {
 	p := []unix.PollFd{{Fd: int32(l), Events: unix.POLLIN}}
-	if _, err := unix.Poll(p, 0); err != nil {
+	if _, err := unix.Poll(p, int(atMost.Milliseconds())); err != nil {
 		return 0
 	}
 	return p[0].Revents

@@ -1,0 +1,212 @@
+package enforce
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A thread that opens file after file, as those of grep and tar do, waits for every
+// answer. A kernel that has an idle processor wakes it there, and the worker at the
+// next one, so that each open sends two processors to sleep and wakes them: on most
+// virtual machines that costs four times what the answer does. The near worker is
+// for such a thread, while no other calls: it stays on its processor, and runs there
+// only while the thread waits, so that the thread goes on at once and both stay.
+// That is what SCHED_IDLE (sched(7)) does to a worker, whom the kernel does not count
+// when it looks for a place. On a busy machine, where nobody is moved about either, it
+// would starve: it has the turn only while a processor is idle, and loses it as soon as
+// a call waits for it.
+const (
+	// streakCalls is after how many calls it is judged whether one thread makes them.
+	streakCalls = 64
+	// streakOthers is how many of them may be of others.
+	streakOthers = 4
+	// streakTime is how long they may take.
+	streakTime = 10 * time.Millisecond
+	// nearPatience is how long the near worker waits for the next call.
+	nearPatience = 5 * time.Millisecond
+	// nearLook is how often it looks where its thread is.
+	nearLook = time.Millisecond
+	// busyFor is for how long a busy machine is thought to stay so.
+	busyFor = 50 * time.Millisecond
+	// nearBarred is for how long there is none when it was too slow.
+	nearBarred = time.Second
+)
+
+// processors is how many there are; tests pretend.
+var processors = runtime.NumCPU
+
+// streak is what is known of who calls. It belongs to who has the turn.
+type streak struct {
+	thread        int
+	calls, others int
+	begun         time.Time
+	alone         bool
+}
+
+// add counts a call and reports whether those before it were quick, and of one thread.
+func (s *streak) add(thread int) bool {
+	if thread != s.thread {
+		s.thread = thread
+		s.others++
+	}
+	if s.calls++; s.calls < streakCalls {
+		return s.alone
+	}
+	now := time.Now()
+	s.alone = s.others <= streakOthers && now.Sub(s.begun) < streakTime
+	s.calls, s.others, s.begun = 0, 0, now
+	return s.alone
+}
+
+// What the near worker does with the turn.
+const (
+	nearAway    int32 = iota // it does not have it
+	nearWaiting              // it waits for a call, unless the turn is taken from it
+	nearBusy
+)
+
+// near is what the others know of the near worker.
+type near struct {
+	turn   chan struct{} // without room: it is given only to who is there
+	hired  bool          // guarded by the turn
+	state  atomic.Int32
+	barred atomic.Int64 // until when, in nanoseconds since the epoch
+}
+
+// take takes the turn from the near worker when it waits for a call.
+func (r *near) take() bool { return r.state.CompareAndSwap(nearWaiting, nearAway) }
+
+func (r *near) bar(d time.Duration) { r.barred.Store(time.Now().Add(d).UnixNano()) }
+
+// lend gives the turn to the near worker, if it can have it.
+func (g *Guard) lend() bool {
+	r := &g.crew.near
+	if time.Now().UnixNano() < r.barred.Load() {
+		return false
+	}
+	if g.busy() {
+		r.bar(busyFor)
+		return false
+	}
+	if !r.hired {
+		r.hired = true
+		g.start(g.workNear)
+	}
+	select {
+	case r.turn <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// workNear is the near worker.
+func (g *Guard) workNear() {
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
+		g.o.Log.Debug("a program that opens many files waits longer for each", "err", fmt.Errorf("sched_setattr: %w", err))
+		return
+	}
+	w := newWorker()
+	for {
+		select {
+		case <-g.crew.near.turn:
+			g.stayNear(w)
+		case <-g.crew.over:
+			return
+		}
+	}
+}
+
+// stayNear answers the calls of one thread until others call, nobody does, or the
+// turn is taken away.
+func (g *Guard) stayNear(w *worker) {
+	r, processor := &g.crew.near, -1
+	defer r.state.Store(nearAway)
+	var looked time.Time
+	for mine := true; mine; {
+		r.state.Store(nearWaiting)
+		called := g.listener.await(nearPatience)
+		if !r.state.CompareAndSwap(nearWaiting, nearBusy) {
+			return
+		}
+		if !called {
+			g.pass()
+			return
+		}
+		received, over := g.receive(w)
+		if over {
+			return
+		}
+		if !received {
+			continue
+		}
+		leave := false
+		if now := time.Now(); now.Sub(looked) > nearLook {
+			looked, processor, leave = now, g.follow(w.thread(), processor), g.busy()
+		}
+		if mine = g.serve(w); mine && (!g.crew.streak.add(w.thread()) || leave) {
+			g.pass()
+			return
+		}
+	}
+}
+
+// follow puts this thread on the processor of another one, unless it is there, and
+// returns which that is.
+func (g *Guard) follow(thread, here int) int {
+	there, err := g.processor(thread)
+	if err != nil || there == here {
+		return here
+	}
+	var only unix.CPUSet
+	only.Set(there)
+	if unix.SchedSetaffinity(0, &only) != nil {
+		return here
+	}
+	return there
+}
+
+// processor is where a thread ran last (proc_pid_stat(5)).
+func (g *Guard) processor(thread int) (int, error) {
+	const field = 39 - 3 // the name, the second, may have anything in it
+	text, err := g.procFile(decimal(thread) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) <= field {
+		return 0, unix.EINVAL
+	}
+	return strconv.Atoi(string(fields[field]))
+}
+
+// busy reports whether there is no idle processor, by the number of threads that run
+// (proc_loadavg(5)), of which this is one.
+func (g *Guard) busy() bool {
+	text, err := g.procFile("loadavg")
+	if err != nil {
+		return false
+	}
+	var loads [3]float64
+	var running int
+	_, err = fmt.Sscanf(string(text), "%f %f %f %d/", &loads[0], &loads[1], &loads[2], &running)
+	return err == nil && running >= processors()
+}
+
+// procFile reads a short file of /proc.
+func (g *Guard) procFile(name string) ([]byte, error) {
+	fd, err := unix.Openat(g.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	text := make([]byte, 1024)
+	n, err := unix.Read(fd, text)
+	return text[:max(n, 0)], err
+}

@@ -1,0 +1,132 @@
+package enforce
+
+import (
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Work that opens file after file, alone and beside the same work.
+const (
+	streakUse   = "a streak"
+	togetherUse = "streaks together"
+)
+
+func streakUses() map[string]func(string) ([]byte, error) {
+	const opens = `for i in $(seq 1000); do : < open; done; ! cat .env 2>/dev/null`
+	return map[string]func(string) ([]byte, error){
+		streakUse:   script(opens),
+		togetherUse: script(`(` + opens + `) & one=$!; (` + opens + `) & two=$!; wait $one; wait $two`),
+	}
+}
+
+// neverBusy makes the near worker wanted whatever else runs.
+func neverBusy(t *testing.T) {
+	t.Helper()
+	processors = func() int { return 1 << 20 }
+	t.Cleanup(func() { processors = runtime.NumCPU })
+}
+
+// hog keeps every processor busy.
+func hog(t *testing.T) {
+	t.Helper()
+	for range 2 * runtime.NumCPU() {
+		cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+	}
+}
+
+// One thread that opens file after file is answered by the near worker.
+func TestNear(t *testing.T) {
+	requireSupport(t)
+	neverBusy(t)
+	dir, _ := stage(t)
+	s := start(t, dir, testPolicy(), nil, "use", streakUse)
+	waitFor(t, "the near worker", func() bool { return s.guard.crew.near.state.Load() != nearAway })
+	var r report
+	s.run(t, &r)
+	if !r.Leak {
+		t.Errorf("the work fails: %s", r.Said)
+	}
+	waitFor(t, "its giving the turn back", func() bool { return s.guard.crew.near.state.Load() == nearAway })
+}
+
+// The near worker, who runs only where nobody else does, does not hold up the calls of
+// a busy machine: the turn is taken from it.
+func TestNearStarves(t *testing.T) {
+	requireSupport(t)
+	neverBusy(t)
+	hog(t)
+	work := func(use string) (barred bool) {
+		dir, _ := stage(t)
+		s := start(t, dir, testPolicy(), nil, "use", use)
+		var r report
+		s.run(t, &r)
+		if !r.Leak {
+			t.Fatalf("%s fails: %s", use, r.Said)
+		}
+		return s.guard.crew.near.barred.Load() > 0
+	}
+	work(togetherUse)
+	for range 20 { // where work is too slow for a streak there is no near worker
+		if work(streakUse) {
+			return
+		}
+	}
+	t.Error("the near worker was never asked, or never too slow")
+}
+
+func TestStreak(t *testing.T) {
+	var s streak
+	add := func(threads ...int) (alone bool) {
+		for i := range streakCalls {
+			alone = s.add(threads[i%len(threads)])
+		}
+		return alone
+	}
+	add(1) // from the beginning of time
+	if !add(1) {
+		t.Error("the quick calls of one thread are no streak")
+	}
+	if add(1, 2) {
+		t.Error("the calls of two threads are a streak")
+	}
+	s.begun = time.Now().Add(-2 * streakTime)
+	if add(3) {
+		t.Error("calls now and then are a streak")
+	}
+}
+
+func TestFollow(t *testing.T) {
+	g, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.release()
+	runtime.LockOSThread() // never unlocked: the thread ends with its affinity
+	for want := range runtime.NumCPU() {
+		var only unix.CPUSet
+		only.Set(want)
+		if err := unix.SchedSetaffinity(0, &only); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := g.processor(unix.Gettid()); got != want || err != nil {
+			t.Errorf("the processor is %d (%v), want %d", got, err, want)
+		}
+		if got := g.follow(unix.Gettid(), -1); got != want {
+			t.Errorf("followed to %d, want %d", got, want)
+		}
+	}
+	if got := g.follow(1<<30, 7); got != 7 {
+		t.Errorf("followed a thread that is not there to %d", got)
+	}
+}
