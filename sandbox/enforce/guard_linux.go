@@ -176,6 +176,7 @@ func (g *Guard) release() {
 type worker struct {
 	n      *notification
 	path   []byte
+	calls  int // since it rested
 	rested time.Time
 }
 
@@ -184,10 +185,18 @@ func newWorker() *worker { return &worker{n: new(notification), path: make([]byt
 // thread is that of the caller.
 func (w *worker) thread() int { return int(w.n.pid) }
 
-// rest lets the scheduler of goroutines have this one now and then. Of one that goes on
-// for longer it wants the processor back, which it looks for fifty thousand times a second.
+// rest lets the scheduler of goroutines have this one now and then. It wants the
+// processor back of one that is never done, for which it looks, in a thread of its own,
+// fifty thousand times a second.
 func (w *worker) rest() {
-	const atLeastEvery = 5 * time.Millisecond // of the 10 that it bears
+	const (
+		someCalls    = 32                   // who answers fewer waits between them
+		atLeastEvery = 5 * time.Millisecond // of the 10 that it bears
+	)
+	if w.calls++; w.calls < someCalls {
+		return
+	}
+	w.calls = 0
 	if now := time.Now(); now.Sub(w.rested) > atLeastEvery {
 		w.rested = now
 		runtime.Gosched()
@@ -204,7 +213,7 @@ func (g *Guard) work() {
 				return
 			}
 			if received {
-				mine = g.serve(w) && !(g.crew.streak.add(w.thread()) && g.lend())
+				mine = g.serve(w) && !(g.crew.streak.add() && g.lend())
 			}
 		}
 	}
@@ -225,13 +234,15 @@ func (g *Guard) receive(w *worker) (received, over bool) {
 
 // serve answers a call and reports whether the turn is still with the worker.
 func (g *Guard) serve(w *worker) bool {
-	w.rest()
 	call := g.crew.begin()
 	if g.listener.pending() {
+		g.crew.streak.crossed = true
 		g.give(call)
 	}
 	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, tid: w.thread(), memory: -1})
-	return g.crew.done(call)
+	mine := g.crew.done(call)
+	w.rest()
+	return mine
 }
 
 // blockSignals keeps all signals from this thread, but for those that are its own

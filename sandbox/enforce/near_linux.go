@@ -11,26 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that opens file after file, as those of grep and tar do, waits for every
-// answer. A kernel that has an idle processor wakes it there, and the worker at the
-// next one, so that each open sends two processors to sleep and wakes them: on most
-// virtual machines that costs four times what the answer does. The near worker is
-// for such a thread, while no other calls: it stays on its processor, and runs there
-// only while the thread waits, so that the thread goes on at once and both stay.
-// That is what SCHED_IDLE (sched(7)) does to a worker, whom the kernel does not count
-// when it looks for a place. On a busy machine, where nobody is moved about either, it
-// would starve: it has the turn only while a processor is idle, and loses it as soon as
-// a call waits for it.
+// A program that opens file after file, as grep and tar do, waits for every answer. A
+// kernel that has an idle processor wakes it there, and the worker at the next one, so
+// that each open sends two processors to sleep and wakes them: on most virtual machines
+// that costs four times what the answer does. The near worker is for calls of which one
+// comes after the other: it goes to the processor of who calls, and runs there only
+// while that one waits, so that it goes on at once and both stay. That is what
+// SCHED_IDLE (sched(7)) does to a worker, whom the kernel does not count when it looks
+// for a place. On a busy machine, where nobody is moved about either, it would starve:
+// it has the turn only while a processor is idle, and loses it when a call waits for it.
 const (
-	// streakCalls is after how many calls it is judged whether one thread makes them.
-	streakCalls = 64
-	// streakOthers is how many of them may be of others.
-	streakOthers = 4
+	// streakCalls is after how many calls it is judged whether they are a streak.
+	streakCalls = 16
 	// streakTime is how long they may take.
-	streakTime = 10 * time.Millisecond
+	streakTime = 4 * time.Millisecond
 	// nearPatience is how long the near worker waits for the next call.
 	nearPatience = 5 * time.Millisecond
-	// nearLook is how often it looks where its thread is.
+	// nearLook is how often it looks where the thread is that calls.
 	nearLook = time.Millisecond
 	// busyFor is for how long a busy machine is thought to stay so.
 	busyFor = 50 * time.Millisecond
@@ -41,27 +38,22 @@ const (
 // processors is how many there are; tests pretend.
 var processors = runtime.NumCPU
 
-// streak is what is known of who calls. It belongs to who has the turn.
+// streak is whether calls come quickly, one after the other. It belongs to who has the
+// turn.
 type streak struct {
-	thread        int
-	calls, others int
-	begun         time.Time
-	alone         bool
+	calls   int
+	crossed bool // one came while another waited
+	begun   time.Time
+	goesOn  bool
 }
 
-// add counts a call and reports whether those before it were quick, and of one thread.
-func (s *streak) add(thread int) bool {
-	if thread != s.thread {
-		s.thread = thread
-		s.others++
+// add counts a call and reports whether the last ones were a streak.
+func (s *streak) add() bool {
+	if s.calls++; s.calls == streakCalls {
+		now := time.Now()
+		*s = streak{begun: now, goesOn: !s.crossed && now.Sub(s.begun) < streakTime}
 	}
-	if s.calls++; s.calls < streakCalls {
-		return s.alone
-	}
-	now := time.Now()
-	s.alone = s.others <= streakOthers && now.Sub(s.begun) < streakTime
-	s.calls, s.others, s.begun = 0, 0, now
-	return s.alone
+	return s.goesOn
 }
 
 // What the near worker does with the turn.
@@ -123,19 +115,20 @@ func (g *Guard) workNear() {
 	}
 }
 
-// stayNear answers the calls of one thread until others call, nobody does, or the
-// turn is taken away.
+// stayNear answers the calls of a streak, until the turn is taken away.
 func (g *Guard) stayNear(w *worker) {
-	r, processor := &g.crew.near, -1
+	r := &g.crew.near
 	defer r.state.Store(nearAway)
 	var looked time.Time
-	for mine := true; mine; {
+	thread, processor := 0, -1
+	for {
 		r.state.Store(nearWaiting)
 		called := g.listener.await(nearPatience)
 		if !r.state.CompareAndSwap(nearWaiting, nearBusy) {
 			return
 		}
 		if !called {
+			g.crew.streak = streak{}
 			g.pass()
 			return
 		}
@@ -146,11 +139,15 @@ func (g *Guard) stayNear(w *worker) {
 		if !received {
 			continue
 		}
-		leave := false
-		if now := time.Now(); now.Sub(looked) > nearLook {
-			looked, processor, leave = now, g.follow(w.thread(), processor), g.busy()
+		busy := false
+		if now := time.Now(); w.thread() != thread || now.Sub(looked) > nearLook {
+			looked, thread, busy = now, w.thread(), g.busy()
+			processor = g.follow(thread, processor)
 		}
-		if mine = g.serve(w); mine && (!g.crew.streak.add(w.thread()) || leave) {
+		if !g.serve(w) {
+			return
+		}
+		if !g.crew.streak.add() || busy {
 			g.pass()
 			return
 		}

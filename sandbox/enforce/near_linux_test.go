@@ -45,7 +45,7 @@ func hog(t *testing.T) {
 	}
 }
 
-// One thread that opens file after file is answered by the near worker.
+// Who opens file after file is answered by the near worker.
 func TestNear(t *testing.T) {
 	requireSupport(t)
 	neverBusy(t)
@@ -87,21 +87,25 @@ func TestNearStarves(t *testing.T) {
 
 func TestStreak(t *testing.T) {
 	var s streak
-	add := func(threads ...int) (alone bool) {
-		for i := range streakCalls {
-			alone = s.add(threads[i%len(threads)])
+	add := func() (goesOn bool) {
+		for range streakCalls {
+			goesOn = s.add()
 		}
-		return alone
+		return goesOn
 	}
-	add(1) // from the beginning of time
-	if !add(1) {
-		t.Error("the quick calls of one thread are no streak")
+	add() // from the beginning of time
+	if !add() {
+		t.Error("quick calls, one after the other, are no streak")
 	}
-	if add(1, 2) {
-		t.Error("the calls of two threads are a streak")
+	s.crossed = true
+	if add() {
+		t.Error("calls at the same time are a streak")
+	}
+	if !add() {
+		t.Error("what was is not forgotten")
 	}
 	s.begun = time.Now().Add(-2 * streakTime)
-	if add(3) {
+	if add() {
 		t.Error("calls now and then are a streak")
 	}
 }
