@@ -23,9 +23,12 @@ type tree struct {
 	// aliases are other mounts in whose paths it may show up.
 	aliases []string
 	links   *linkIndex
-	// watch is an inotify descriptor that tells when the directory, or one above,
-	// is moved; -1 where that cannot happen.
+	// fixed says that the directory cannot be moved: it is a mount point for good.
+	fixed bool
+	// watch is an inotify descriptor that tells when the directory, or one above, is
+	// moved; -1 where there is none.
 	watch int
+	// moved says that it was, or that nobody would tell.
 	moved atomic.Bool
 }
 
@@ -48,32 +51,30 @@ func (g *Guard) newTree(o Tree) (*tree, error) {
 		return nil, fmt.Errorf("%s is not in the table of mounts under that name; name it without symbolic links", o.Path)
 	}
 	t.aliases = g.mounts.aliases(t.mount, t.device, t.inner)
-	if err := t.watchMoves(g.o.StaticMounts); err != nil {
-		t.close()
-		return nil, err
+	t.fixed = t.whole && g.o.StaticMounts
+	if !t.fixed {
+		t.moved.Store(!t.watchMoves())
 	}
 	return t, nil
 }
 
-// watchMoves notices when the host moves the directory away, which it cannot where
-// it is a mount point of its own.
-func (t *tree) watchMoves(static bool) error {
-	var st unix.Statx_t
-	if unix.Statx(t.fd, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE, &st) == nil && static &&
-		st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		return nil
-	}
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+// watches makes an inotify instance; tests have none left.
+var watches = unix.InotifyInit1
+
+// watchMoves has it told when the host moves the directory away, and reports whether
+// it will be: a user has only so many watches (inotify(7)).
+func (t *tree) watchMoves() bool {
+	fd, err := watches(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return fmt.Errorf("watching %s: %w", t.path, err)
+		return false
 	}
 	t.watch = fd
 	for p := t.path; p != "/"; p = filepath.Dir(p) {
 		if _, err := unix.InotifyAddWatch(fd, p, unix.IN_MOVE_SELF); err != nil {
-			return fmt.Errorf("watching %s: %w", p, err)
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 func (t *tree) close() {
@@ -87,7 +88,7 @@ func (t *tree) close() {
 // isElsewhere reports whether paths of the tree may begin otherwise than with its
 // own: it was moved.
 func (t *tree) isElsewhere() bool {
-	if t.watch < 0 || t.moved.Load() {
+	if t.fixed || t.moved.Load() {
 		return t.moved.Load()
 	}
 	var buf [256]byte
@@ -136,7 +137,7 @@ func (t *tree) really(g *Guard, mount uint64, path string) (string, bool) {
 		if rel, ok := below(path, t.path); ok {
 			return rel, true
 		}
-		if t.watch < 0 {
+		if t.fixed {
 			return "", false
 		}
 		now, err := descriptorPath(t.fd)

@@ -314,23 +314,33 @@ func TestMountAlias(t *testing.T) {
 	}
 }
 
-// What has moved with the project is still recognised.
+// What has moved with the project is still recognised, also where the user has no
+// watch left that would tell.
 func TestMovedTree(t *testing.T) {
 	requireSupport(t)
-	dir, out := stage(t)
-	moved := filepath.Join(out, "moved")
-	s := start(t, dir, testPolicy(), nil, "race")
-	if err := os.Rename(dir, moved); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(200 * time.Millisecond) // reads go on meanwhile
-	if err := os.WriteFile(filepath.Join(moved, "stop"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	var counts map[string]int
-	s.run(t, &counts)
-	if counts["leaks"] > 0 {
-		t.Errorf("%v", counts)
+	for name, make := range map[string]func(int) (int, error){
+		"watched":  unix.InotifyInit1,
+		"no watch": func(int) (int, error) { return -1, unix.EMFILE },
+	} {
+		t.Run(name, func(t *testing.T) {
+			watches = make
+			defer func() { watches = unix.InotifyInit1 }()
+			dir, out := stage(t)
+			moved := filepath.Join(out, "moved")
+			s := start(t, dir, testPolicy(), nil, "race")
+			if err := os.Rename(dir, moved); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(200 * time.Millisecond) // reads go on meanwhile
+			if err := os.WriteFile(filepath.Join(moved, "stop"), nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			var counts map[string]int
+			s.run(t, &counts)
+			if counts["leaks"] > 0 {
+				t.Errorf("%v", counts)
+			}
+		})
 	}
 }
 
