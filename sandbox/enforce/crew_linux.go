@@ -153,16 +153,18 @@ func (g *Guard) hasten() {
 			g.pass()
 		}
 		last, starves, quiet = now, waits, quiet+1
-		if now != 0 || near != nearAway {
+		every := lateLook
+		switch {
+		case now != 0 || waits:
 			quiet = 0
+		case near != nearAway:
+			quiet, every = 0, starvingLook
+		case quiet == quietLooks:
+			quiet = 0
+			tick.Stop()
+			c.sleep()
 		}
-		if quiet < quietLooks {
-			continue
-		}
-		quiet = 0
-		tick.Stop()
-		c.sleep()
-		tick.Reset(lateLook)
+		tick.Reset(every)
 	}
 }
 

@@ -27,10 +27,16 @@ const (
 	streakTime = 4 * time.Millisecond
 	// nearPatience is how long the near worker waits for the next call.
 	nearPatience = 5 * time.Millisecond
-	// nearLook is how often it looks where the thread is that calls.
-	nearLook = time.Millisecond
+	// followLook is how often it looks where the thread is that calls.
+	followLook = 100 * time.Microsecond
+	// busyLook is how often it looks whether a processor is idle, busyLooks after how
+	// many without one it gives up: most threads run for a moment only.
+	busyLook, busyLooks = time.Millisecond, 3
 	// busyFor is for how long a busy machine is thought to stay so.
-	busyFor = 50 * time.Millisecond
+	busyFor = 10 * time.Millisecond
+	// starvingLook is how often others look whether it is too slow: each look may move
+	// who calls to another processor.
+	starvingLook = 8 * time.Millisecond
 	// nearBarred is for how long there is none when it was too slow.
 	nearBarred = time.Second
 )
@@ -119,8 +125,8 @@ func (g *Guard) workNear() {
 func (g *Guard) stayNear(w *worker) {
 	r := &g.crew.near
 	defer r.state.Store(nearAway)
-	var looked time.Time
-	thread, processor := 0, -1
+	var followed, looked time.Time
+	thread, processor, busy := 0, -1, 0
 	for {
 		r.state.Store(nearWaiting)
 		called := g.listener.await(nearPatience)
@@ -139,15 +145,21 @@ func (g *Guard) stayNear(w *worker) {
 		if !received {
 			continue
 		}
-		busy := false
-		if now := time.Now(); w.thread() != thread || now.Sub(looked) > nearLook {
-			looked, thread, busy = now, w.thread(), g.busy()
+		now := time.Now()
+		if w.thread() != thread || now.Sub(followed) > followLook {
+			followed, thread = now, w.thread()
 			processor = g.follow(thread, processor)
+		}
+		if now.Sub(looked) > busyLook {
+			looked = now
+			if busy++; !g.busy() {
+				busy = 0
+			}
 		}
 		if !g.serve(w) {
 			return
 		}
-		if !g.crew.streak.add() || busy {
+		if !g.crew.streak.add() || busy == busyLooks {
 			g.pass()
 			return
 		}
