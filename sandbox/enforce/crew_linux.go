@@ -155,10 +155,12 @@ func (g *Guard) hasten() {
 		last, starves, quiet = now, waits, quiet+1
 		every := lateLook
 		switch {
-		case now != 0 || waits:
+		case waits:
 			quiet = 0
 		case near != nearAway:
 			quiet, every = 0, starvingLook
+		case now != 0:
+			quiet = 0
 		case quiet == quietLooks:
 			quiet = 0
 			tick.Stop()
