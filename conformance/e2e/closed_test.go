@@ -15,27 +15,28 @@ func TestSessionSaysWhatIsClosed(t *testing.T) {
 		dir := w.mkdir("project")
 		w.write(dir, ".env", "closed")
 		s := e.session(dir)
-		turn := s.prompt(script(t, w.shell("for i in 1 2 3 4 5 6 7 8 9; do cat .env; done; mkdir -p .vscode; echo x > .vscode/settings.json"), says("done"))).done("end_turn")
+		first := s.prompt(script(t, w.shell("for i in 1 2 3 4 5 6 7 8 9; do cat .env; done; mkdir -p .vscode; echo x > .vscode/settings.json"), says("done"))).done("end_turn")
 		var said strings.Builder
-		for _, u := range turn.updates {
-			said.WriteString(u.text() + "\n")
-		}
-		all := said.String()
-		for _, want := range []string{"nothing but the model can be reached", ".gooseignore closes .env", "gander policy show"} {
-			if !strings.Contains(all, want) {
-				t.Errorf("the session does not say %q first: %s", want, all)
+		add := func(t turn) {
+			for _, u := range t.updates {
+				said.WriteString(u.text() + "\n")
 			}
 		}
-		s.prompt(script(t, says("more"))).done("end_turn")
-		later := all
-		for _, u := range s.prompt(script(t, says("more"))).done("end_turn").updates {
-			later += u.text()
+		add(first)
+		for _, want := range []string{"nothing but the model can be reached", ".gooseignore closes .env", "gander policy show"} {
+			if !strings.Contains(said.String(), want) {
+				t.Errorf("the session does not say %q first: %s", want, said.String())
+			}
 		}
-		if n := strings.Count(later, ".env is closed by .gooseignore"); n != 1 {
-			t.Errorf("the refusal is said %d times: %s", n, later)
+		for range 2 {
+			add(s.prompt(script(t, says("more"))).done("end_turn"))
 		}
-		if !strings.Contains(later, "settings.json is protected") && !strings.Contains(later, ".vscode is protected") || !strings.Contains(later, "policy.writes.allow") {
-			t.Errorf("what is protected is not said: %s", later)
+		all := said.String()
+		if n := strings.Count(all, ".env is closed by .gooseignore"); n != 1 {
+			t.Errorf("the refusal is said %d times: %s", n, all)
+		}
+		if !strings.Contains(all, "settings.json is protected") && !strings.Contains(all, ".vscode is protected") || !strings.Contains(all, "policy.writes.allow") {
+			t.Errorf("what is protected is not said: %s", all)
 		}
 	})
 }
