@@ -17,7 +17,7 @@ func TestSessionSaysWhatIsClosed(t *testing.T) {
 		s := e.session(dir)
 		first := s.prompt(script(t, w.shell("for i in 1 2 3 4 5 6 7 8 9; do cat .env; done; mkdir -p .vscode; echo x > .vscode/settings.json"), says("done"))).done("end_turn")
 		var said strings.Builder
-		add := func(t turn) {
+		add := func(t *turn) {
 			for _, u := range t.updates {
 				said.WriteString(u.text() + "\n")
 			}
