@@ -234,9 +234,10 @@ func (g *Guard) receive(w *worker) (received, over bool) {
 
 // serve answers a call and reports whether the turn is still with the worker.
 func (g *Guard) serve(w *worker) bool {
+	more := g.listener.pending()
+	g.crew.streak.crossed = g.crew.streak.crossed || more // with begin the turn may go
 	call := g.crew.begin()
-	if g.listener.pending() {
-		g.crew.streak.crossed = true
+	if more {
 		g.give(call)
 	}
 	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, tid: w.thread(), memory: -1})
