@@ -74,7 +74,7 @@ func newestFirst(a, b *entry) int {
 }
 
 func (o *ListOptions) page(entries []*entry) (Page, error) {
-	p := Page{Sessions: []Info{}}
+	p := Page{Sessions: make([]Info, 0, o.atMost(len(entries)))}
 	for _, e := range entries {
 		if !o.mayMatch(e) {
 			continue
@@ -93,6 +93,17 @@ func (o *ListOptions) page(entries []*entry) (Page, error) {
 		p.Sessions = append(p.Sessions, info)
 	}
 	return p, nil
+}
+
+// atMost is how many of some entries a page has, 0 when that takes a look at each.
+func (o *ListOptions) atMost(entries int) int {
+	switch {
+	case o.CWD != "" || o.Agent != "" || o.Temporary:
+		return 0
+	case o.Limit > 0:
+		return min(o.Limit, entries)
+	}
+	return entries
 }
 
 // mayMatch tells most of the others apart without decoding them.
