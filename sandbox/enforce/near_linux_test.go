@@ -1,7 +1,9 @@
 package enforce
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 // Work that opens file after file, alone and beside the same work.
 const (
+	endlessUse  = "a streak until it is told to stop"
 	streakUse   = "a streak"
 	togetherUse = "streaks together"
 )
@@ -18,6 +21,7 @@ const (
 func streakUses() map[string]func(string) ([]byte, error) {
 	const opens = `for i in $(seq 1000); do : < open; done; ! cat .env 2>/dev/null`
 	return map[string]func(string) ([]byte, error){
+		endlessUse:  script(`until [ -e stop ]; do : < open; done`),
 		streakUse:   script(opens),
 		togetherUse: script(`(` + opens + `) & one=$!; (` + opens + `) & two=$!; wait $one; wait $two`),
 	}
@@ -50,8 +54,11 @@ func TestNear(t *testing.T) {
 	requireSupport(t)
 	neverBusy(t)
 	dir, _ := stage(t)
-	s := start(t, dir, testPolicy(), nil, "use", streakUse)
+	s := start(t, dir, testPolicy(), nil, "use", endlessUse)
 	waitFor(t, "the near worker", func() bool { return s.guard.crew.near.state.Load() != nearAway })
+	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
 	var r report
 	s.run(t, &r)
 	if !r.Leak {
