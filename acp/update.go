@@ -87,6 +87,22 @@ func ToolContent(text string) json.RawMessage {
 	}{"content", TextBlock(text)})
 }
 
+// ToolText is the text that the content of a tool call shows.
+func ToolText(content []json.RawMessage) string {
+	var b strings.Builder
+	for _, raw := range content {
+		var item struct {
+			Content struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		}
+		if json.Unmarshal(raw, &item) == nil {
+			b.WriteString(item.Content.Text)
+		}
+	}
+	return b.String()
+}
+
 // CurrentModeUpdate says which mode the session is in now.
 func CurrentModeUpdate(modeID string) json.RawMessage {
 	return encode(struct {
@@ -172,19 +188,31 @@ func SessionInfoUpdate(title string, updatedAt time.Time) json.RawMessage {
 	}{"session_info_update", title, updatedAt})
 }
 
-// LiveOutput is what a running tool has printed since the update before, where
-// an agent says so in the _meta of a tool_call_update: goose does, under
-// toolNotification, and leaves the content empty until the tool has ended.
+// liveOutput is the _meta key toolNotification of a tool_call_update.
+type liveOutput struct {
+	Type   string           `json:"type"`
+	Params liveOutputParams `json:"params"`
+}
+
+type liveOutputParams struct {
+	Chunks []liveOutputChunk `json:"chunks"`
+}
+
+type liveOutputChunk struct {
+	Output string `json:"output"`
+}
+
+const (
+	toolNotification = "toolNotification"
+	typeLiveOutput   = "live_output"
+)
+
+// LiveOutput is what a tool has printed since the update before, where an agent
+// says so in the _meta of a tool_call_update: goose does, under toolNotification,
+// and leaves the content empty until the tool has ended.
 func LiveOutput(meta map[string]json.RawMessage) string {
-	var n struct {
-		Type   string `json:"type"`
-		Params struct {
-			Chunks []struct {
-				Output string `json:"output"`
-			} `json:"chunks"`
-		} `json:"params"`
-	}
-	if json.Unmarshal(meta["toolNotification"], &n) != nil || n.Type != "live_output" {
+	var n liveOutput
+	if json.Unmarshal(meta[toolNotification], &n) != nil || n.Type != typeLiveOutput {
 		return ""
 	}
 	var b strings.Builder
@@ -192,4 +220,9 @@ func LiveOutput(meta map[string]json.RawMessage) string {
 		b.WriteString(c.Output)
 	}
 	return b.String()
+}
+
+// LiveOutputMeta is a _meta of which LiveOutput is text.
+func LiveOutputMeta(text string) map[string]any {
+	return map[string]any{toolNotification: liveOutput{typeLiveOutput, liveOutputParams{[]liveOutputChunk{{text}}}}}
 }

@@ -3,6 +3,7 @@ package goose
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,12 @@ const (
 	// callLimit bounds the calls that are kept: those of a cancelled turn never end.
 	// When there are more, all are forgotten and their later updates pass as they are.
 	callLimit = 64
+	// anchorSize is how much of the end of what was shown is looked for in the
+	// result of a tool, in bytes.
+	anchorSize = 512
+	// gap stands for output that goose neither sent while the tool ran nor put into
+	// its result.
+	gap = "\n[some output is not shown here]\n"
 )
 
 // A mender fills in what goose leaves out of its updates: a tool call's kind and
@@ -35,6 +42,7 @@ type call struct {
 		After   *string `json:"after"`
 	}
 	live    []byte // the end of the output so far
+	printed int    // how much a command has printed so far, in bytes
 	dropped bool   // output before live was dropped
 	cut     bool   // goose sends no more of it until the tool has ended
 }
@@ -125,11 +133,17 @@ func (m *mender) toolCallUpdate(update json.RawMessage) json.RawMessage {
 		if diff := c.diff(u.Status, u.Content); diff != nil {
 			return acp.WithFields(update, map[string]any{"content": acpagent.Before(diff, u.Content)})
 		}
+		if rest := c.rest(acp.ToolText(u.Content)); rest != "" {
+			return acp.WithFields(update, map[string]any{"_meta": acp.LiveOutputMeta(rest)})
+		}
 		return update
 	}
 	if n := u.Meta.ToolNotification; n != nil && len(u.Content) == 0 {
 		text, cut := n.text(), n.Params.Truncated && !c.cut
 		c.cut = c.cut || cut
+		if n.Type == "live_output" {
+			c.printed += len(text)
+		}
 		if c.append(text); text != "" || cut {
 			return acp.WithFields(update, map[string]any{"content": []any{acp.ToolContent(c.shown())}})
 		}
@@ -201,6 +215,30 @@ func (c *call) shown() string {
 		text += "\n[the rest is shown when the tool has ended]"
 	}
 	return text
+}
+
+// exitWords are what goose adds to the output of a command that failed.
+var exitWords = regexp.MustCompile(`\n\nCommand exited with code \d+$`)
+
+// rest is what a command printed that was not told of while it ran: goose drops
+// what it has not sent when the command ends. Result is all of the output, or its
+// end when that is long, without the end of the last line.
+func (c *call) rest(result string) string {
+	if c.printed == 0 {
+		return ""
+	}
+	result = exitWords.ReplaceAllString(result, "")
+	live := strings.TrimSuffix(string(c.live), "\n")
+	told := c.printed - (len(c.live) - len(live))
+	if told > len(result) || !strings.HasSuffix(result[:told], live) {
+		anchor := live[max(0, len(live)-anchorSize):]
+		i := strings.LastIndex(result, anchor)
+		if i < 0 {
+			return gap + result
+		}
+		told = i + len(anchor)
+	}
+	return strings.TrimPrefix(result[told:], "\n")
 }
 
 // diff is the change of a finished write or edit, which goose only describes in

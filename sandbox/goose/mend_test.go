@@ -116,6 +116,57 @@ func TestLiveOutputIsBounded(t *testing.T) {
 	}
 }
 
+// What a command printed last, which goose often does not send any more, is told of
+// with the result.
+func TestRestOfOutput(t *testing.T) {
+	end := func(m *mender, result string) string {
+		text, _ := json.Marshal(result)
+		final := m.mend(fmt.Appendf(nil, `{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed","content":[{"type":"content","content":{"type":"text","text":%s}}]}`, text))
+		if got := shown(t, string(final)); got != result {
+			t.Errorf("the result is %q", got)
+		}
+		var u struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		}
+		if err := json.Unmarshal(final, &u); err != nil {
+			t.Fatal(err)
+		}
+		return acp.LiveOutput(u.Meta)
+	}
+	long := strings.Repeat("a line\n", liveLimit/7*2)
+	for name, tt := range map[string]struct {
+		live         []string
+		cut          bool
+		result, want string
+	}{
+		"all was told":           {[]string{"one\n", "two\n"}, false, "one\ntwo", ""},
+		"nothing was told":       {nil, false, "one\ntwo", ""},
+		"a line":                 {[]string{"one\n"}, false, "one\ntwo", "two"},
+		"an empty line":          {[]string{"one\n"}, false, "one\n\ntwo", "\ntwo"},
+		"the same line again":    {[]string{"one\n", "one\n"}, false, "one\none\none", "one"},
+		"an exit code":           {[]string{"one\n"}, false, "one\n\nCommand exited with code 3", ""},
+		"a line and a code":      {[]string{"one\n"}, false, "one\ntwo\n\nCommand exited with code 3", "two"},
+		"a timeout":              {[]string{"one\n"}, false, "one\n\nCommand timed out after 3 seconds", "\nCommand timed out after 3 seconds"},
+		"after much":             {[]string{long}, false, long + "end", "end"},
+		"the end of much":        {[]string{"begin\n", long}, false, long[:7*200] + "end", "end"},
+		"an end that is further": {[]string{"begin\n"}, true, "middle\nend", gap + "middle\nend"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMender()
+			begin(m, "t", "shell", `{"command":"x"}`)
+			for _, text := range tt.live {
+				live(m, "t", text, false)
+			}
+			if tt.cut {
+				live(m, "t", "", true)
+			}
+			if got := end(m, tt.result); got != tt.want {
+				t.Errorf("%q is told of last, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestDiffs(t *testing.T) {
 	final := func(text string) string {
 		return fmt.Sprintf(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"content","content":{"type":"text","text":%q}}]}`, text)

@@ -257,7 +257,7 @@ func (c *call) output(rawOutput json.RawMessage) any {
 // progress adds what a command has printed since the update before: opencode
 // sends all of it each time.
 func (c *call) progress(u *toolUpdate, set map[string]any) {
-	now := text(u.Content)
+	now := acp.ToolText(u.Content)
 	if u.Status == "failed" && c.shown != "" { // what went wrong replaces what was printed
 		now = strings.TrimSuffix(c.shown, "\n") + "\n" + now
 		set["content"] = []any{acp.ToolContent(now)}
@@ -270,21 +270,5 @@ func (c *call) progress(u *toolUpdate, set map[string]any) {
 	if fresh == "" {
 		return
 	}
-	set["_meta"] = liveOutput(fresh)
-}
-
-// text is the text of a tool call's content.
-func text(content []json.RawMessage) string {
-	var b strings.Builder
-	for _, raw := range content {
-		var item struct {
-			Content struct {
-				Text string `json:"text"`
-			} `json:"content"`
-		}
-		if json.Unmarshal(raw, &item) == nil {
-			b.WriteString(item.Content.Text)
-		}
-	}
-	return b.String()
+	set["_meta"] = acp.LiveOutputMeta(fresh)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"gander.dev/gander/acp"
 )
 
 var update = flag.Bool("update", false, "rewrite the mended updates in testdata")
@@ -167,7 +169,7 @@ func TestOutputSurvivesFailure(t *testing.T) {
 	begin(m, "a", "bash")
 	progress(m, "a", "in_progress", "one\n")
 	s := read(t, progress(m, "a", "failed", "Tool execution aborted"))
-	if got := text(s.Content); got != "one\nTool execution aborted" {
+	if got := acp.ToolText(s.Content); got != "one\nTool execution aborted" {
 		t.Errorf("content %q", got)
 	}
 	if got := s.fresh(); got != "Tool execution aborted" {

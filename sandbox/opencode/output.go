@@ -60,7 +60,7 @@ func (m *mender) output(o sandbox.ToolOutput) json.RawMessage {
 // shows puts output that is new into an update.
 func (c *call) shows(text string, set map[string]any) {
 	c.shown = lastOf(c.shown + text)
-	set["content"], set["_meta"] = []any{acp.ToolContent(c.shown)}, liveOutput(text)
+	set["content"], set["_meta"] = []any{acp.ToolContent(c.shown)}, acp.LiveOutputMeta(text)
 }
 
 // lastOf is the end of output, as much as is kept.
@@ -99,14 +99,4 @@ func commandOf(arguments json.RawMessage) string {
 	}
 	_ = json.Unmarshal(arguments, &a)
 	return a.Command
-}
-
-// liveOutput is the _meta by which the router knows output that is new.
-func liveOutput(text string) map[string]any {
-	type chunk struct {
-		Output string `json:"output"`
-	}
-	return map[string]any{"toolNotification": map[string]any{
-		"type": "live_output", "params": map[string]any{"chunks": []chunk{{text}}},
-	}}
 }

@@ -81,7 +81,7 @@ func TestRealTurn(t *testing.T) {
 			t.Errorf("call %d: %s", i, f.Status)
 		}
 	}
-	if out := text(finals[0].Content); out != "one\ntwo\n" || finals[0].RawOutput.ExitCode == nil || *finals[0].RawOutput.ExitCode != 3 {
+	if out := acp.ToolText(finals[0].Content); out != "one\ntwo\n" || finals[0].RawOutput.ExitCode == nil || *finals[0].RawOutput.ExitCode != 3 {
 		t.Errorf("the command printed %q, exit %v", out, finals[0].RawOutput.ExitCode)
 	}
 	if got := content(t, r.project+"/new.txt") + content(t, r.project+"/old.txt"); got != "hello\none\nthree\n" {
@@ -182,8 +182,8 @@ func TestRealCancel(t *testing.T) {
 		t.Error("nothing was left to kill: the command did not escape")
 	}
 	for _, f := range r.finals() {
-		if f.Status == "failed" && !strings.Contains(text(f.Content), "started") {
-			t.Errorf("what the command printed is lost: %q", text(f.Content))
+		if f.Status == "failed" && !strings.Contains(acp.ToolText(f.Content), "started") {
+			t.Errorf("what the command printed is lost: %q", acp.ToolText(f.Content))
 		}
 	}
 	r.ask(scripted(bash("echo alive")+`,{"text":"after the shell"}`, "next"))

@@ -58,7 +58,7 @@ func texts(updates []json.RawMessage) []string {
 			Content json.RawMessage `json:"content"`
 		}
 		_ = json.Unmarshal(raw, &u)
-		text := acp.ParseContentBlock(u.Content).Text + textOf(u.Content)
+		text := acp.ParseContentBlock(u.Content).Text + acp.ToolText(listOf(u.Content))
 		out = append(out, strings.Join(slices.DeleteFunc([]string{strings.TrimSuffix(u.Kind, "_chunk"), u.Title, u.Status, strings.TrimSpace(text)}, func(s string) bool { return s == "" }), " "))
 	}
 	return out

@@ -2,7 +2,6 @@ package router
 
 import (
 	"encoding/json"
-	"strings"
 
 	"gander.dev/gander/acp"
 )
@@ -36,7 +35,7 @@ func (t *terminal) mend(kind string, u *toolUpdate, set map[string]any) {
 		meta["terminal_info"] = map[string]string{"terminal_id": t.id, "cwd": t.cwd}
 		set["content"] = screen
 	case u.Status == "completed" || u.Status == "failed":
-		rest := textOf(u.content)
+		rest := acp.ToolText(listOf(u.content))
 		if t.written {
 			rest = acp.LiveOutput(said)
 		}
@@ -78,20 +77,4 @@ func exitCode(u *toolUpdate) int {
 		return 1
 	}
 	return 0
-}
-
-// textOf is the text in a tool call's content.
-func textOf(content json.RawMessage) string {
-	var text strings.Builder
-	for _, raw := range listOf(content) {
-		var item struct {
-			Content struct {
-				Text string `json:"text"`
-			} `json:"content"`
-		}
-		if json.Unmarshal(raw, &item) == nil {
-			text.WriteString(item.Content.Text)
-		}
-	}
-	return text.String()
 }
