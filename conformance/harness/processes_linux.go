@@ -61,6 +61,13 @@ func KillMarked(mark string) {
 	}
 }
 
+// Stillborn reports whether a process of wine's has run no code but its loader's: it
+// has one thread and handles no signal, which is the first thing that wine does.
+func Stillborn(pid int) bool {
+	status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	return bytes.Contains(status, []byte("\nThreads:\t1\n")) && bytes.Contains(status, []byte("\nSigCgt:\t0000000000000000\n"))
+}
+
 // Usage is what a process holds.
 type Usage struct {
 	// Resident and Peak are bytes of memory.

@@ -17,6 +17,9 @@ func Marked(string) []Process { return nil }
 // KillMarked ends nothing on this system.
 func KillMarked(string) {}
 
+// Stillborn knows of none on this system.
+func Stillborn(int) bool { return false }
+
 // Usage is what a process holds.
 type Usage struct {
 	Resident, Peak       int64
