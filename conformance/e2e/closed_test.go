@@ -35,8 +35,24 @@ func TestSessionSaysWhatIsClosed(t *testing.T) {
 		if n := strings.Count(all, ".env is closed by .gooseignore"); n != 1 {
 			t.Errorf("the refusal is said %d times: %s", n, all)
 		}
+		e.end()
+		if n := logged(e, ".env is closed by .gooseignore"); n != 1 {
+			t.Errorf("the refusal is logged %d times", n)
+		}
 		if !strings.Contains(all, "settings.json is protected") && !strings.Contains(all, ".vscode is protected") || !strings.Contains(all, "policy.writes.allow") {
 			t.Errorf("what is protected is not said: %s", all)
 		}
 	})
+}
+
+// logged counts the lines of gander's log that say something.
+func logged(e *editor, what string) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, ev := range e.events {
+		if ev.Ev == "stderr" && strings.Contains(ev.Line, what) && !strings.Contains(ev.Line, `"level":"DEBUG"`) {
+			n++
+		}
+	}
+	return n
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,6 +69,52 @@ func TestKeyStaysOutside(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Nor is it in an image, whose files and description say nothing of who built it.
+func TestKeyIsInNoImage(t *testing.T) {
+	t.Parallel()
+	needDocker(t)
+	build := exec.CommandContext(t.Context(), needGander(t), "sandbox", "build", "goose")
+	build.Dir = fromRoot(t, ".")
+	build.Env = append(os.Environ(), "LLM_API_KEY="+canary, "OPENAI_API_KEY="+canary, "LLM_HOST=http://127.0.0.1:1")
+	if said, err := build.CombinedOutput(); err != nil || bytes.Contains(said, []byte(canary)) {
+		t.Fatalf("building an image: %v: %s", err, said)
+	}
+	for _, a := range agents {
+		if imageHolds(t, "goku-sandbox-"+a.name) {
+			t.Errorf("the key is in the image of %s", a.name)
+		}
+	}
+	const marked = "gander-e2e-key"
+	file := filepath.Join(workspace(t), "Dockerfile")
+	if err := os.WriteFile(file, []byte("FROM debian:bookworm-slim\nRUN echo "+canary+" > /key\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	docker(t, "build", "-q", "-t", marked, "-f", file, filepath.Dir(file))
+	t.Cleanup(func() { docker(t, "image", "rm", marked) })
+	if !imageHolds(t, marked) {
+		t.Error("the key is not found in an image that holds it: the search proves nothing")
+	}
+}
+
+// imageHolds reports whether the key is in an image's layers or description.
+func imageHolds(t *testing.T, image string) bool {
+	t.Helper()
+	save := exec.CommandContext(t.Context(), "docker", "save", image)
+	out, err := save.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := save.Start(); err != nil {
+		t.Fatal(err)
+	}
+	found := holds(out)
+	_, _ = io.Copy(io.Discard, out)
+	if err := save.Wait(); err != nil {
+		t.Fatalf("docker save %s: %v", image, err)
+	}
+	return found
 }
 
 // searchInside is a command that looks for the key in all that a command can
