@@ -18,6 +18,7 @@ type probe struct {
 	check    Check
 	dir      string
 	own      []*agent
+	opened   []*session
 	marks    []string
 	problems []string
 	skipped  bool
@@ -81,6 +82,28 @@ func (p *probe) finish() {
 	if p.runner.asking != nil && p.check.area() == "permission" && (spoilt || !p.runner.asking.Alive()) {
 		p.runner.asking.Discard()
 		p.runner.asking = nil
+	}
+	p.closeSessions()
+}
+
+// closePatience bounds the closing of a session between two checks.
+const closePatience = 10 * time.Second
+
+// closeSessions closes what the check opened on the agent that others go on to use:
+// an agent may need hundreds of megabytes for each. How it closes is judged elsewhere.
+func (p *probe) closeSessions() {
+	if p.shared == nil || !p.facts.session["close"] {
+		return
+	}
+	for _, s := range p.opened {
+		if s.agent != p.shared.agent || s == p.shared || !s.Alive() {
+			continue
+		}
+		select {
+		case <-s.ask("session/close", byID(s)).Done:
+		case <-time.After(closePatience):
+		case <-p.ctx.Done():
+		}
 	}
 }
 

@@ -84,6 +84,7 @@ func (p *probe) openWith(a *agent, params map[string]any) *session {
 	if s.id = s.opened.SessionID; s.id == "" {
 		p.fail("session/new gives no session id: %s", harness.Excerpt(f.Raw))
 	}
+	p.opened = append(p.opened, s)
 	return s
 }
 
