@@ -171,7 +171,7 @@ type transcriptFile struct {
 }
 
 func (s *Store) stat(id acp.SessionID) (transcriptFile, error) {
-	if s.discard || CheckID(id) != nil {
+	if CheckID(id) != nil {
 		return transcriptFile{}, ErrNotFound
 	}
 	info, err := os.Lstat(s.path(id))
@@ -186,9 +186,6 @@ func (s *Store) stat(id acp.SessionID) (transcriptFile, error) {
 
 // files are the transcripts that there are.
 func (s *Store) files() ([]transcriptFile, error) {
-	if s.discard {
-		return nil, nil
-	}
 	names, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

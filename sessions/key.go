@@ -164,7 +164,7 @@ func (s *Store) Prepare(ctx context.Context, q Request) (Prepared, error) {
 	if !filepath.IsAbs(q.WorkingDir) {
 		return Prepared{}, fmt.Errorf("preparing session %q: the directory %q is not absolute", q.Ref, q.WorkingDir)
 	}
-	if err := s.makeDir(); err != nil {
+	if err := makeDurable(s.dir); err != nil {
 		return Prepared{}, fmt.Errorf("preparing session %q: %w", q.Ref, err)
 	}
 	lock, err := s.waitLock(".prepare")

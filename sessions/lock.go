@@ -26,9 +26,6 @@ func (s *Store) Claim(id acp.SessionID) (release func(), err error) {
 	if err := CheckID(id); err != nil {
 		return nil, fmt.Errorf("claiming a session: %w", ErrNotFound)
 	}
-	if s.discard {
-		return func() {}, nil
-	}
 	l, err := s.tryLock(string(id))
 	if err != nil {
 		return nil, fmt.Errorf("claiming session %s: %w", id, err)

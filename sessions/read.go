@@ -29,7 +29,7 @@ func (s *Store) Entries(ctx context.Context, id acp.SessionID) iter.Seq2[Record,
 
 // each calls f with each record until it returns false.
 func (s *Store) each(ctx context.Context, id acp.SessionID, f func(Record) bool) error {
-	if s.discard || CheckID(id) != nil {
+	if CheckID(id) != nil {
 		return ErrNotFound // nothing was ever stored under it
 	}
 	err := eachIn(ctx, s.path(id), f)

@@ -88,7 +88,7 @@ func (s *Store) writeSession(h Header, write func(*bufio.Writer) error) error {
 	if err := CheckID(h.SessionID); err != nil {
 		return err
 	}
-	if err := s.makeDir(); err != nil {
+	if err := makeDurable(s.dir); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(s.dir, ".new-*")

@@ -400,24 +400,3 @@ func TestTitleOf(t *testing.T) {
 		}
 	}
 }
-
-func TestDiscard(t *testing.T) {
-	s := sessions.Discard()
-	tr, err := s.Create(sessions.Header{SessionID: id, WorkingPath: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	appendAll(t, tr, sessions.Record{Body: sessions.Notice{Text: "x"}})
-	if err := tr.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Append(sessions.Record{Body: sessions.Notice{Text: "x"}}); !errors.Is(err, sessions.ErrClosed) {
-		t.Errorf("Append after Close: %v", err)
-	}
-	if _, err := s.Info(t.Context(), id); !errors.Is(err, sessions.ErrNotFound) {
-		t.Errorf("Info: %v", err)
-	}
-	if page, err := s.List(t.Context(), sessions.ListOptions{}); err != nil || len(page.Sessions) != 0 {
-		t.Errorf("List: %v, %v", page, err)
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -63,10 +64,9 @@ const (
 
 // A Store is a directory of transcripts.
 type Store struct {
-	dir     string
-	o       Options
-	index   index
-	discard bool // nothing is kept
+	dir   string
+	o     Options
+	index index
 }
 
 // Open returns the store in dir, an absolute path. The directory is made (0700)
@@ -94,10 +94,6 @@ func Open(dir string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// Discard returns a store that keeps nothing: sessions can be made in it and
-// appended to, and are not there.
-func Discard() *Store { return &Store{discard: true, o: Options{Now: time.Now}} }
-
 // Create makes a session and its transcript. h.SessionID must be usable as a
 // file name ([CheckID]); an existing one is ErrExists. A zero SchemaVersion or
 // CreatedAt is filled in. The header has left this process when Create returns;
@@ -115,14 +111,11 @@ func (s *Store) create(h Header) (*Transcript, error) {
 		return nil, err
 	}
 	h = s.filled(h)
-	if s.discard {
-		return &Transcript{id: h.SessionID, limit: 1}, nil
-	}
 	line, err := appendRecord(nil, &Record{Body: h})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.makeDir(); err != nil {
+	if err := makeDurable(s.dir); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(s.path(h.SessionID), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o600)
@@ -197,15 +190,23 @@ func (s *Store) path(id acp.SessionID) string {
 	return filepath.Join(s.dir, string(id)+".jsonl")
 }
 
-// makeDir makes the directory, and its name durable.
-func (s *Store) makeDir() error {
-	if _, err := os.Stat(s.dir); err == nil {
+// makeDurable makes a directory and those above it that there are not yet. After a
+// loss of power all of them are there.
+func makeDurable(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	above := filepath.Dir(dir)
+	if err := makeDurable(above); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(s.dir))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := syncDir(above); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
 }
 
 const maxIDLength = 128

@@ -17,7 +17,7 @@ import (
 // A Transcript appends to the file of one session. It must be closed.
 type Transcript struct {
 	id     acp.SessionID
-	file   *os.File // nil: nothing is kept
+	file   *os.File
 	redact func([]byte) []byte
 	log    *slog.Logger
 	limit  int    // bytes
@@ -77,7 +77,7 @@ func (t *Transcript) Append(r Record) error {
 	for len(t.buf) >= t.limit && t.err == nil && !t.closing {
 		t.room.Wait()
 	}
-	if err := t.state(); err != nil || t.file == nil {
+	if err := t.state(); err != nil {
 		return err
 	}
 	if r.ID == "" {
@@ -124,10 +124,6 @@ func (t *Transcript) Commit(ctx context.Context, records ...Record) error {
 // ctx ends first its error is returned and the flush goes on.
 func (t *Transcript) Sync(ctx context.Context) error {
 	t.mu.Lock()
-	if t.file == nil {
-		defer t.mu.Unlock()
-		return nil
-	}
 	if t.err != nil || t.synced == t.appended {
 		defer t.mu.Unlock()
 		return t.err
@@ -161,11 +157,9 @@ func (t *Transcript) Close() error {
 	t.mu.Lock()
 	t.closing = true
 	t.room.Broadcast()
-	signal(t.urgent) // of one that keeps nothing nobody listens
+	signal(t.urgent)
 	t.mu.Unlock()
-	if t.file != nil {
-		<-t.done
-	}
+	<-t.done
 	return t.Err()
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -46,7 +47,11 @@ func TestSpentIsKept(t *testing.T) {
 	if got := w().outlet(way).meter.Spent(); got != (gateway.Spent{}) || told != 1 {
 		t.Errorf("a file that cannot be read: %+v, told %d times", got, told)
 	}
-	if err := (router.Kept{Store: sessions.Discard(), StateDir: cfg.Home}).Erase(t.Context(), way.Session); err != nil {
+	store, err := sessions.Open(filepath.Join(cfg.Home, "sessions"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (router.Kept{Store: store, StateDir: cfg.Home}).Erase(t.Context(), way.Session); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(o.spent); !os.IsNotExist(err) {

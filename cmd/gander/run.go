@@ -159,7 +159,6 @@ func (a *app) runPrompt(ctx context.Context, args []string, f runFlags) error {
 		return err
 	}
 	w := a.wire()
-	w.unrecorded = f.noSession
 	agent, err := w.readyFor(ctx, cwd)
 	if err != nil {
 		return err

@@ -55,7 +55,11 @@ func resetOf(r config.Reset) sessions.Reset {
 func (c *terminalClient) open(ctx context.Context, conn *acp.AgentConn, cwd string) (acp.SessionID, error) {
 	p := c.prepared
 	if p == nil {
-		s, err := conn.NewSession(ctx, &acp.NewSessionRequest{CWD: cwd, MCPServers: []json.RawMessage{}})
+		req := &acp.NewSessionRequest{CWD: cwd, MCPServers: []json.RawMessage{}}
+		if c.flags.noSession {
+			req.Meta = json.RawMessage(`{"noSession":true}`)
+		}
+		s, err := conn.NewSession(ctx, req)
 		if err != nil {
 			return "", err
 		}

@@ -38,8 +38,6 @@ type wiring struct {
 	models  modelWatch
 	outlets outlets
 	asks    bool // there is somebody to be asked about hosts
-	// unrecorded is whether nothing is kept of what is said.
-	unrecorded bool
 	// historyLimit and sessionPrefix are flags of gander acp, see router.Options.
 	historyLimit  int
 	sessionPrefix string
@@ -162,9 +160,6 @@ func (w *wiring) checkChoicesOf(cfg *config.Config) error {
 
 // store is where conversations are kept.
 func (w *wiring) store() (*sessions.Store, error) {
-	if w.unrecorded {
-		return sessions.Discard(), nil
-	}
 	dir := filepath.Join(w.config().Home, "sessions")
 	policy := map[string]sessions.SyncPolicy{"interval": sessions.SyncInterval, "never": sessions.SyncNever}[w.config().Sessions.Sync]
 	store, err := sessions.Open(dir, &sessions.Options{Redact: w.secrets.hide, Sync: policy, Log: w.log})
@@ -176,9 +171,6 @@ func (w *wiring) store() (*sessions.Store, error) {
 
 // runs are the traces of turns.
 func (w *wiring) runs() (*sessions.Runs, error) {
-	if w.unrecorded {
-		return nil, nil
-	}
 	keep := w.config().Sessions.Runs
 	return sessions.OpenRuns(filepath.Join(w.config().Home, "runs"), &sessions.RunsOptions{
 		Redact: w.secrets.hide, Keep: int(keep.Keep), MaxAge: time.Duration(keep.MaxDays) * 24 * time.Hour, Log: w.log,

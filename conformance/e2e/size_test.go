@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -89,6 +90,37 @@ func TestRun(t *testing.T) {
 		}
 		if left := marked(t, w.dir); len(left) > 0 {
 			t.Errorf("run leaves %v", left)
+		}
+	})
+}
+
+// Of a run without a session nothing is kept: neither what was said, by gander or by
+// the agent, nor what the files were before.
+func TestRunWithoutSession(t *testing.T) {
+	inCells(t, func(t *testing.T, w *world) {
+		project := w.mkdir("project")
+		w.write(project, "notes", "what-it-was-before\n")
+		out, code := w.run(t, w.ganderEnv(nil), needGander(t), "run", "--no-session", "--agent", w.cell.agent.name, "--sandbox", w.cell.driver.name, "--format", "quiet", "--approve", "all", "--cwd", project,
+			script(t, w.shell("echo what-was-done > notes"), says("what-was-said")))
+		if code != 0 || strings.TrimSpace(out) != "what-was-said" {
+			t.Errorf("run ends with %d and prints %q", code, out)
+		}
+		files := 0
+		err := filepath.WalkDir(w.ganderHome(), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			files++
+			text, err := os.ReadFile(name)
+			for _, word := range []string{"what-it-was-before", "what-was-done", "what-was-said"} {
+				if strings.Contains(string(text), word) {
+					t.Errorf("%s holds %q", name, word)
+				}
+			}
+			return err
+		})
+		if err != nil || files == 0 {
+			t.Errorf("%d files in gander's home, %v: the search proves nothing", files, err)
 		}
 	})
 }

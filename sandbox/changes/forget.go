@@ -18,7 +18,8 @@ const forgottenFile = "forgotten"
 // Forget removes what is kept below dir, see [Options], of a session's turns in the
 // project at root, which need not be there any more: the turns at once, and the content
 // that nothing else refers to as soon as no process has the project open: what a turn
-// that runs was before is in no list yet.
+// that runs was before is in no list yet. With the last turn goes what is known of the
+// project's files as they are.
 func Forget(ctx context.Context, dir, root, session string) error {
 	t := &Tree{o: Options{Root: root}, log: slog.New(slog.DiscardHandler), store: &store{dir: filepath.Join(dir, key(root))}}
 	turns, err := t.Session(session)
@@ -59,13 +60,21 @@ func settle(ctx context.Context, dir, root string) error {
 	return errors.Join(err, inUse.Close())
 }
 
-// compactAlone keeps what the saved tree and the turns refer to.
+// compactAlone keeps what the saved tree and the turns refer to; nothing when there is
+// no turn any more.
 func compactAlone(ctx context.Context, at, root string) error {
-	s, err := openStore(at, 0)
-	if err != nil {
+	s := newStore(at, 0)
+	if err := s.reopen(); err != nil {
 		return err
 	}
 	t := &Tree{o: Options{Root: root}, log: slog.New(slog.DiscardHandler), store: s}
+	turns, err := t.Turns()
+	if err == nil && len(turns) == 0 {
+		err = os.Remove(t.treeFile())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, s.Close())
+	}
 	t.last = t.load()
 	return errors.Join(t.forget(ctx), s.Close())
 }

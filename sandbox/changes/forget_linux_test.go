@@ -49,6 +49,10 @@ func TestForget(t *testing.T) {
 	if has(y, "first-b") {
 		t.Error("content of a project that nobody has open is still there")
 	}
+	y.must(changes.Forget(t.Context(), y.store, y.dir, "third"))
+	if has(y, "third-a") || has(y, "second-b") {
+		t.Error("the project's files are still kept when nothing can be undone")
+	}
 	y.must(changes.Forget(t.Context(), y.store, y.dir, "nobody"))
 	y.must(changes.Forget(t.Context(), y.store, "/nowhere", "session"))
 	y.open()

@@ -58,15 +58,24 @@ type buffers struct {
 	deflate         *flate.Writer
 }
 
+// settleTime is how long who opens a store waits for who drops content of it.
+const settleTime = 10 * time.Second
+
+func newStore(dir string, max int64) *store {
+	return &store{
+		dir: dir, max: max, lock: flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600)),
+		uses: flock.New(filepath.Join(dir, inUseFile), flock.SetPermissions(0o600)),
+	}
+}
+
 func openStore(dir string, max int64) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory for what files were, %s: %w", dir, err)
 	}
-	s := &store{
-		dir: dir, max: max, lock: flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600)),
-		uses: flock.New(filepath.Join(dir, inUseFile), flock.SetPermissions(0o600)),
-	}
-	if _, err := s.uses.TryRLock(); err != nil {
+	s := newStore(dir, max)
+	ctx, done := context.WithTimeout(context.Background(), settleTime)
+	defer done()
+	if _, err := s.uses.TryRLockContext(ctx, 10*time.Millisecond); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("opening what files were: %w", err)
 	}
 	if err := s.reopen(); err != nil {
