@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,48 @@ func TestBudgetIsUsedUp(t *testing.T) {
 		}
 		if n := len(w.model.Requests()); n != calls {
 			t.Errorf("the model was called %d times more", n-calls)
+		}
+	})
+}
+
+// Where prices are known a session tells what it has cost, in the person's currency, by
+// what the endpoint counted and not by what the agent takes for the price.
+func TestSessionTellsItsCost(t *testing.T) {
+	inCells(t, func(t *testing.T, w *world) {
+		w.write(w.mkdir("gander"), "config.json", `{"policy": {"model": {"currency": "EUR", "prices": {"*": {"input": 1000, "output": 10000}}}}}`)
+		e := w.gander(nil)
+		e.initialize()
+		s := e.session(w.mkdir("project"))
+		usage := map[string]any{"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000}
+		turn := s.prompt(script(t, step{"text": "one", "usage": usage})).done("end_turn")
+		calls := 0
+		for _, r := range w.model.Requests() {
+			if r.Method == "POST" {
+				calls++
+			}
+		}
+		var told float64
+		for _, u := range turn.updates {
+			var cost struct {
+				Cost *struct {
+					Amount   float64
+					Currency string
+				}
+			}
+			if err := json.Unmarshal(u.raw, &cost); err != nil {
+				t.Fatal(err)
+			}
+			if cost.Cost == nil {
+				continue
+			}
+			if cost.Cost.Currency != "EUR" {
+				t.Errorf("the cost is in %s: %s", cost.Cost.Currency, u.raw)
+			}
+			told = cost.Cost.Amount
+		}
+		// 900 tokens at 1000 a million and 100 at 10,000; agents may have the session named, too.
+		if least, most := 1.9, 1.9*float64(calls); told < least-0.001 || told > most+0.001 {
+			t.Errorf("the cost told is %v, want from %v to %v for %d calls", told, least, most, calls)
 		}
 	})
 }

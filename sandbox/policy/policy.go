@@ -77,7 +77,7 @@ type Model struct {
 	MaxTokens int64 `json:"maxTokens"`
 	// MaxCost is what a session's calls may cost, in Currency; 0 is no bound.
 	MaxCost float64 `json:"maxCost"`
-	// Prices are by the name of the model.
+	// Prices are by the name of the model; "*" at the end stands for any rest.
 	Prices map[string]Price `json:"prices"`
 	// Currency is the code of ISO 4217 of Prices; empty is USD.
 	Currency string `json:"currency"`
