@@ -199,6 +199,7 @@ func FuzzDiff(f *testing.F) {
 	f.Add("a\nb", "a\nb\nc", 3)
 	f.Add("", "a\n", 0)
 	f.Add("--- a\n+++ b\n@@ -1 +1 @@\n", "--- a\n+++ b\n@@ -2 +2 @@\n", -1)
+	f.Add("a @@\r", "b", 0)
 	f.Fuzz(func(t *testing.T, old, new string, moved int) {
 		before, err := decode([]byte(old))
 		after, err2 := decode([]byte(new))

@@ -10,13 +10,16 @@ import (
 // hunkHeader is a header as diff writes it; the numbers may be wrong.
 const hunkHeader = `^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$`
 
+// headerOfCRLF finds a header in a diff whose own lines end with CRLF.
+var headerOfCRLF = regexp.MustCompile(`(?m)^@@(?:.* @@)?\r$`)
+
 // recount mends the headers of the hunks of a diff: models seldom count their
 // lines right, and leave the numbers out altogether. A header whose counts fit is
 // left alone. A header without numbers gets line 0, which stands for unknown.
 // What is not part of a hunk stays as it is. A line in a hunk that has no mark of
 // its own is an error: dropping it would change something else than was meant.
 func recount(diff string) (string, error) {
-	if strings.Contains(diff, " @@\r\n") || strings.Contains(diff, "\n@@\r\n") {
+	if headerOfCRLF.MatchString(diff) {
 		diff = toLF(diff) // its own line ends, not those of the files that it is about
 	}
 	lines := strings.Split(strings.TrimRight(diff, "\n"), "\n")
