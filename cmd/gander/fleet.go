@@ -184,7 +184,7 @@ func (f *fleet) begin(ctx context.Context, dir keeper.Dir) error {
 }
 
 // launch starts a run's keeper, a process that lives on without this one, and returns
-// when it answers.
+// when it answers. One of a run that is to end may have done all before it is asked.
 func (f *fleet) launch(ctx context.Context, dir keeper.Dir) error {
 	spec, err := dir.Spec()
 	if err != nil {
@@ -214,6 +214,9 @@ func (f *fleet) launch(ctx context.Context, dir keeper.Dir) error {
 	select {
 	case err = <-answered:
 	case err = <-gone:
+		if err == nil && spec.Desired == keeper.Stopped {
+			return nil
+		}
 		err = fmt.Errorf("its keeper has ended at once (%v)", err)
 	}
 	if err != nil {

@@ -55,12 +55,18 @@ func newRig(t *testing.T, script func(*fakeLoop)) *rig {
 	return r
 }
 
-// start starts a keeper and waits until it has a sandbox.
-func (r *rig) start() {
-	r.t.Helper()
+// launch starts a keeper.
+func (r *rig) launch() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	r.stop, r.ended = cancel, make(chan error, 1)
 	go func() { r.ended <- Run(ctx, r.o) }()
+	r.t.Cleanup(cancel)
+}
+
+// start starts a keeper and waits until it has a sandbox.
+func (r *rig) start() {
+	r.t.Helper()
+	r.launch()
 	waiting, done := context.WithTimeout(r.t.Context(), patience)
 	defer done()
 	if err := r.client.Await(waiting); err != nil {
@@ -69,7 +75,6 @@ func (r *rig) start() {
 	if _, err := r.client.Ready(waiting); err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(cancel)
 }
 
 // gone waits for the keeper's end.
@@ -415,7 +420,7 @@ func TestStoppedWhileNobodyKept(t *testing.T) {
 	if err := r.dir.SetDesired(Stopped); err != nil {
 		t.Fatal(err)
 	}
-	r.start()
+	r.launch() // it may have ended before it could be asked
 	if err := r.gone(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/sandbox/controlplane"
+	"gander.dev/gander/sandbox/keeper"
+)
+
+// A keeper that ends before it is asked has failed, unless the run was to end: then it
+// has done all there was to do, and the run does not run.
+func TestKeeperEndsAtOnce(t *testing.T) {
+	for _, test := range []struct {
+		program string
+		desired keeper.Desired
+		failure string
+	}{
+		{"true", keeper.Stopped, ""},
+		{"false", keeper.Stopped, "its keeper has ended at once"},
+		{"true", keeper.Running, "its keeper has ended at once"},
+	} {
+		t.Run(test.program+" "+string(test.desired), func(t *testing.T) {
+			exe, err := exec.LookPath(test.program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &fleet{w: &wiring{}, home: t.TempDir(), exe: exe, log: slog.New(slog.DiscardHandler)}
+			dir, err := keeper.RunDir(f.home, "run1")
+			if err == nil {
+				err = dir.Write(keeper.Spec{RunID: "run1", Desired: test.desired}, "token")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = f.launch(t.Context(), dir)
+			if got := err == nil; got != (test.failure == "") || err != nil && !strings.Contains(err.Error(), test.failure) {
+				t.Errorf("starting its keeper: %v, not %q", err, test.failure)
+			}
+			if test.failure != "" {
+				return
+			}
+			if err := f.Stop(t.Context(), "run1"); !errors.Is(err, controlplane.ErrNotRunning) {
+				t.Errorf("stopping it: %v", err)
+			}
+		})
+	}
+}
