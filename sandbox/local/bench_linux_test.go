@@ -16,7 +16,7 @@ import (
 // The benchmarks measure side by side with the plain way and report the medians
 // and their ratio, because the machine's speed changes.
 
-func benchSandbox(b *testing.B) sandbox.Sandbox {
+func benchSandbox(b testing.TB) sandbox.Sandbox {
 	b.Helper()
 	sb, err := newBench().Create(b.Context(), sandbox.Spec{ID: "bench", WorkingDir: b.TempDir()})
 	if err != nil {

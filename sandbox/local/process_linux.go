@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"syscall"
 
@@ -54,14 +53,14 @@ func mapped(ids []int) (m []syscall.SysProcIDMap) {
 }
 
 // startSupervisor starts exe as a supervisor and returns the host's end of its stream.
-func startSupervisor(exe string, p processPlan, stderr io.Writer) (*supervisorProcess, net.Conn, error) {
-	conn, theirs, err := socketPair()
+func startSupervisor(exe string, p processPlan, stderr io.Writer) (*supervisorProcess, io.ReadWriteCloser, error) {
+	conn, stdio, files, err := supervise.NewLocalConn()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
-	defer func() { _ = theirs.Close() }()
+	defer func() { _, _ = stdio.Close(), files.Close() }()
 	cmd := command(exe, supervise.Verb, stderr)
-	cmd.Stdin, cmd.Stdout = theirs, theirs
+	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = stdio, stdio, []*os.File{files}
 	cmd.SysProcAttr = p.attributes()
 	proc, err := run(cmd)
 	if err != nil {
@@ -82,19 +81,4 @@ func namespaceRefused(err error) bool {
 		}
 	}
 	return false
-}
-
-func socketPair() (net.Conn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a socket pair: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "supervisor"), os.NewFile(uintptr(fds[1]), "stream")
-	conn, err := net.FileConn(ours)
-	_ = ours.Close()
-	if err != nil {
-		_ = theirs.Close()
-		return nil, nil, fmt.Errorf("using a socket pair: %w", err)
-	}
-	return conn, theirs, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/yamux"
@@ -93,6 +94,9 @@ func (c *client) start(p startParams) (r startResult, err error) {
 }
 
 func (c *client) startCommand(cmd *command, p startParams) error {
+	if p.HandedOver {
+		return c.startHanded(cmd, p)
+	}
 	stdio, stderr, err := c.streams(cmd)
 	if err != nil {
 		return err
@@ -114,12 +118,56 @@ func (c *client) startCommand(cmd *command, p startParams) error {
 	return nil
 }
 
-func (c *client) launch(p startParams) (tree, *pipes, error) {
+// startHanded starts a command whose standard streams the client has handed over.
+func (c *client) startHanded(cmd *command, p startParams) error {
+	t, err := c.launchHanded(p)
+	if err != nil {
+		c.drop(cmd)
+		return err
+	}
+	cmd.tree = t
+	c.wg.Go(func() { c.follow(cmd, t, func() bool { return true }) })
+	return nil
+}
+
+func (c *client) launchHanded(p startParams) (tree, error) {
+	c.mu.Lock()
+	from := c.handover
+	c.mu.Unlock()
+	if from == nil {
+		return nil, errors.New("no files can be handed over on this connection")
+	}
+	files, err := from.take(p.Process)
+	if err != nil {
+		return nil, err
+	}
+	if p.NullStdin {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			closeFiles(files...)
+			return nil, err
+		}
+		files = slices.Insert(files, 0, null)
+	}
+	defer closeFiles(files...)
+	if len(files) != 3 {
+		return nil, fmt.Errorf("%d files were handed over for process %d", len(files), p.Process)
+	}
+	return c.platform.start(c.placed(p), [3]*os.File(files))
+}
+
+// placed is p with the directory that it runs in.
+func (c *client) placed(p startParams) startParams {
 	if p.Dir == "" {
 		c.mu.Lock()
 		p.Dir = c.dir
 		c.mu.Unlock()
 	}
+	return p
+}
+
+func (c *client) launch(p startParams) (tree, *pipes, error) {
+	p = c.placed(p)
 	if p.StdoutPath+p.StderrPath != "" && c.rights&maySetup == 0 {
 		return nil, nil, errors.New("output to a path is not permitted on this connection")
 	}

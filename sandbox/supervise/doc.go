@@ -44,6 +44,11 @@
 // "hold" keeps everything inside from renaming and linking, for a bounded time or
 // until "release": the host follows a path meanwhile.
 //
+// Where S is a child of the host ([LocalConn]) there is a second socket, on which files
+// go: the standard streams of a process are then pipes that the host has made, and S
+// passes the other ends on to the command. They go out, with the number of the process,
+// before its start is requested.
+//
 // The host numbers processes. It opens both streams of a process and requests
 // "start" with that number; S answers with the process id, or an error and
 // nothing was started. Events follow: "exit" when the command has ended,

@@ -26,21 +26,26 @@ type Host struct {
 	ready   setupResult
 	log     *slog.Logger
 	bufs    buffers
+	files   fileSender // nil where the supervisor cannot be handed files
+	timed   bool       // the supervisor bounds the time of commands
 	done    chan struct{}
 	wg      sync.WaitGroup
 
 	// mu guards the fields below.
 	mu        sync.Mutex
 	closed    bool // no goroutine may be added to wg
+	over      bool // the stream has ended
 	last      uint64
 	processes map[uint64]*process
+	reading   map[*output]struct{}
 	backends  map[uint32]net.Conn // door connections by the id of their stream
 }
 
 // Dial sets up the supervisor at the other end of conn and returns when commands
 // can be started. ctx bounds the setting up only. conn is closed with the Host,
 // and when Dial fails. An error that wraps ErrIsolation means that the kernel
-// refused part of Setup.
+// refused part of Setup. With a LocalConn the output of commands does not pass through
+// the supervisor.
 func Dial(ctx context.Context, conn io.ReadWriteCloser, s Setup) (*Host, error) {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
@@ -53,7 +58,9 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, s Setup) (*Host, error) 
 	h := &Host{
 		session: session, log: s.Log, done: make(chan struct{}), denied: s.Denied,
 		doors: map[string]sandbox.Door{}, processes: map[uint64]*process{}, backends: map[uint32]net.Conn{},
+		reading: map[*output]struct{}{}, timed: s.Limits != nil && s.Limits.Time > 0,
 	}
+	h.files, _ = conn.(fileSender)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // also ends a write that nobody takes
 	err = h.open(ctx, s)
 	if !stop() {
@@ -67,7 +74,7 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, s Setup) (*Host, error) 
 }
 
 func (h *Host) open(ctx context.Context, s Setup) error {
-	params := setupParams{Setup: s}
+	params := setupParams{Setup: s, Handover: h.files != nil}
 	for _, d := range s.Doors {
 		h.doors[d.Name] = d
 		params.Doors = append(params.Doors, d.Name)
@@ -96,13 +103,23 @@ func (h *Host) receive(end context.CancelFunc) {
 	_ = h.session.Close()
 	end()
 	close(h.done)
+	h.release()
+}
+
+// release lets go who waits for something inside.
+func (h *Host) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.backends {
 		_ = c.Close()
 	}
+	h.over = true
 	for _, p := range h.processes {
 		p.ended.Do(func() { close(p.gone) })
+		p.streams.in().refuse()
+	}
+	for o := range h.reading {
+		o.interrupt()
 	}
 }
 
@@ -114,7 +131,7 @@ func (h *Host) event(m message) {
 			h.withProcess(p.Process, func(proc *process) { proc.exit(p.Status) })
 		}
 	case "stdinClosed":
-		h.processEvent(m, func(proc *process) { proc.stdin.refuse() })
+		h.processEvent(m, func(proc *process) { proc.streams.in().refuse() })
 	case "gone":
 		h.processEvent(m, func(proc *process) { h.forget(proc) })
 	case "denied":
@@ -152,11 +169,8 @@ func (h *Host) forget(p *process) {
 	delete(h.processes, p.id)
 	h.mu.Unlock()
 	p.ended.Do(func() { close(p.gone) })
-	p.stdin.refuse()
-	h.spawn(func() {
-		_ = p.stdio.Close()
-		_ = p.stderr.Close()
-	})
+	p.streams.in().refuse()
+	h.spawn(p.streams.close)
 }
 
 // spawn runs f on a goroutine that Close waits for; not at all once that waits.
@@ -185,17 +199,19 @@ func (h *Host) Start(ctx context.Context, cmd sandbox.Command) (sandbox.Process,
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return nil, errors.New("starting a command: no program is named")
 	}
-	p, err := h.newProcess()
+	params := startParams{
+		Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir,
+		Infrastructure: cmd.Infrastructure, Private: cmd.Private, NullStdin: cmd.NullStdin,
+		StdoutPath: cmd.StdoutPath, StderrPath: cmd.StderrPath,
+	}
+	// What bounds a command's time says so on its stderr.
+	params.HandedOver = h.ready.Handover && !h.timed && cmd.StdoutPath+cmd.StderrPath == ""
+	p, err := h.newProcess(&params)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", cmd.Args[0], err)
 	}
 	if cmd.NullStdin {
-		p.stdin.refuse()
-	}
-	params := startParams{
-		Process: p.id, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir,
-		Infrastructure: cmd.Infrastructure, Private: cmd.Private, NullStdin: cmd.NullStdin,
-		StdoutPath: cmd.StdoutPath, StderrPath: cmd.StderrPath,
+		p.streams.in().refuse()
 	}
 	var started startResult
 	if err := h.ctl.call(ctx, "start", params, &started); err != nil {
@@ -203,9 +219,7 @@ func (h *Host) Start(ctx context.Context, cmd sandbox.Command) (sandbox.Process,
 		return nil, fmt.Errorf("starting %s: %w", cmd.Args[0], err)
 	}
 	p.pid = started.PID
-	// Nothing is written to it. Before the other side has accepted it, yamux would
-	// not acknowledge the stream and remember it for good.
-	_ = p.stderr.Close()
+	p.streams.started()
 	return p, nil
 }
 
@@ -222,24 +236,23 @@ func (h *Host) abandon(ctx context.Context, p *process) {
 	})
 }
 
-func (h *Host) newProcess() (*process, error) {
+// newProcess numbers a process and opens its standard streams.
+func (h *Host) newProcess(params *startParams) (p *process, err error) {
 	h.mu.Lock()
 	h.last++
-	id := h.last
+	params.Process = h.last
 	h.mu.Unlock()
-	stdio, err := h.stream(header{Stream: "stdio", Process: id})
+	p = &process{host: h, id: params.Process, exited: make(chan struct{}), gone: make(chan struct{})}
+	if params.HandedOver {
+		p.streams, err = h.handOver(p.id, params.NullStdin)
+	} else {
+		p.streams, err = h.openStreams(p.id)
+	}
 	if err != nil {
 		return nil, err
 	}
-	stderr, err := h.stream(header{Stream: "stderr", Process: id})
-	if err != nil {
-		_ = stdio.Close()
-		return nil, err
-	}
-	p := &process{host: h, id: id, stdio: stdio, stderr: stderr, exited: make(chan struct{}), gone: make(chan struct{})}
-	p.stdin = &stdinPipe{stream: stdio}
 	h.mu.Lock()
-	h.processes[id] = p
+	h.processes[p.id] = p
 	h.mu.Unlock()
 	return p, nil
 }

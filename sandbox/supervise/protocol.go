@@ -140,6 +140,8 @@ var ErrRules = errors.New("this kernel does not let rules for files be kept")
 type setupParams struct {
 	Setup
 	Doors []string `json:"doors,omitempty"`
+	// Handover says that descriptor 3 is a socket on which files come.
+	Handover bool `json:"handover,omitempty"`
 }
 
 // setupResult is S's answer to "setup".
@@ -149,6 +151,8 @@ type setupResult struct {
 	Warnings []string          `json:"warnings,omitempty"`
 	// Limits say what holds of Setup.Limits and Setup.Writable.
 	Limits []string `json:"limits,omitempty"`
+	// Handover says that files can be handed over.
+	Handover bool `json:"handover,omitempty"`
 }
 
 type startParams struct {
@@ -161,6 +165,9 @@ type startParams struct {
 	NullStdin      bool     `json:"nullStdin,omitempty"`
 	StdoutPath     string   `json:"stdoutPath,omitempty"`
 	StderrPath     string   `json:"stderrPath,omitempty"`
+	// HandedOver says that its standard streams were sent as files; stdin, unless
+	// NullStdin, stdout and stderr.
+	HandedOver bool `json:"handedOver,omitempty"`
 }
 
 type startResult struct {

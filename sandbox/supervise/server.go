@@ -108,6 +108,7 @@ type client struct {
 	time     time.Duration // how long a command may run; 0 is no bound
 	commands map[uint64]*command
 	doors    []net.Listener
+	handover *handover // nil without
 	holds    map[uint64]func() bool
 }
 
@@ -250,8 +251,15 @@ func (c *client) setup(p setupParams) (setupResult, error) {
 	if r.Warnings, err = c.platform.setup(p.Setup, denied); err != nil {
 		return r, err
 	}
+	var files *handover
+	if p.Handover {
+		if files, err = newHandover(); err != nil {
+			return r, err
+		}
+	}
 	c.mu.Lock()
-	c.dir = p.WorkingDir
+	c.dir, c.handover = p.WorkingDir, files
+	r.Handover = files != nil
 	if p.Limits != nil {
 		c.time = p.Limits.Time
 	}
