@@ -15,6 +15,7 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/probe"
+	"gander.dev/gander/sandbox/router"
 )
 
 // probeFlags are the flags of gander sandbox probe.
@@ -35,7 +36,8 @@ func (a *app) sandboxProbe() *cobra.Command {
 around it what a person has: keys, sockets, a process, listeners. Then it carries out
 a catalogue of attempts to get at them, each twice: outside over a plain shell, where
 it must succeed, and inside. An attempt that fails outside, too, proves nothing, and
-one that cannot be tried is not counted as blocked. Nothing of yours is touched.
+one that cannot be tried is not counted as blocked. What git keeps of closed files is
+hidden as by "git": "hide" in the policy. Nothing of yours is touched.
 
 The exit code is 1 when an attempt got through.`,
 		Example: "  gander sandbox probe\n  gander sandbox probe --sandbox docker --only git,proc\n  gander sandbox probe --only 'files/by a hard link' --json\n  gander sandbox probe --list",
@@ -105,7 +107,10 @@ func (a *app) probeSandbox(ctx context.Context, f probeFlags) error {
 	}
 	o := probe.Options{Executable: exe, Only: f.only, Rounds: f.rounds, Owner: -1, Create: func(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 		spec.Rules = w.rules()
-		return driver.Create(ctx, spec)
+		if spec.Rules.Optional { // it may keep no rules, and then hides nothing
+			return driver.Create(ctx, spec)
+		}
+		return router.CreateHiding(ctx, driver, spec, filepath.Join(filepath.Dir(spec.Home), "state"))
 	}}
 	if !f.asJSON {
 		o.Done = func(r probe.Result) { a.printProbe(a.out, r) }

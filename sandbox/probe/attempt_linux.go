@@ -20,7 +20,7 @@ import (
 // attempts are those that are built in, by name.
 func attempts() map[string]attempt {
 	all := map[string]attempt{}
-	for _, more := range []map[string]attempt{fileAttempts(), olderAttempts(), kernelAttempts(), processAttempts(), networkAttempts(), raceAttempts()} {
+	for _, more := range []map[string]attempt{fileAttempts(), committedAttempts(), olderAttempts(), kernelAttempts(), processAttempts(), networkAttempts(), raceAttempts()} {
 		maps.Copy(all, more)
 	}
 	return all

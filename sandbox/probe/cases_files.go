@@ -127,8 +127,7 @@ func writeCases() []Case {
 	}
 }
 
-// gitCases have git do it. What was committed before is git's own matter; see
-// SECURITY.md.
+// gitCases have git do it. What was committed before is committedCases' matter.
 func gitCases() []Case {
 	git := func(id, script string) Case {
 		return sh(id, `export HOME="$PWD/sub" GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b

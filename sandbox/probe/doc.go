@@ -43,6 +43,7 @@ const (
 	Files       = "files"       // reading what rules close
 	Writes      = "writes"      // changing it
 	Git         = "git"         // having git read or change it
+	Committed   = "committed"   // reading what git keeps of closed files
 	Machine     = "machine"     // files of the machine that are not the project's
 	Proc        = "proc"        // /proc and /sys
 	Kernel      = "kernel"      // namespaces, mounts, capabilities, calls
@@ -63,6 +64,7 @@ func Catalogue() []Case {
 		{Files, fileCases()},
 		{Writes, writeCases()},
 		{Git, gitCases()},
+		{Committed, committedCases()},
 		{Machine, machineCases()},
 		{Proc, procCases()},
 		{Kernel, kernelCases()},

@@ -13,7 +13,8 @@ import (
 
 // Options configure Run.
 type Options struct {
-	// Create makes the sandbox: a Driver's.
+	// Create makes the sandbox: a Driver's, from which what git keeps of closed files is
+	// hidden as the policy's git "hide" does.
 	Create func(context.Context, sandbox.Spec) (sandbox.Sandbox, error)
 	// Executable is gander outside, which carries out the controls (Main).
 	Executable string

@@ -111,15 +111,18 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		os.WriteFile(r.dir("project/.gooseignore"), []byte(RulesFile), 0o644)); err != nil {
 		return err
 	}
-	if r.o.Owner >= 0 && os.Geteuid() == 0 {
-		if err := os.Chown(r.dir("project"), r.o.Owner, r.o.Owner); err != nil {
-			return err
-		}
-	}
 	if r.shell[0] = r.o.Shell; r.shell[0] == "" {
 		r.shell[0] = "sh"
 		if _, err := exec.LookPath("bash"); err == nil {
 			r.shell[0] = "bash"
+		}
+	}
+	if err := errors.Join(r.commit(r.dir("project"), r.o.Owner), r.commit(r.dir("outside/project"), -1)); err != nil {
+		return err
+	}
+	if r.o.Owner >= 0 && os.Geteuid() == 0 {
+		if err := os.Chown(r.dir("project"), r.o.Owner, r.o.Owner); err != nil {
+			return err
 		}
 	}
 	if r.bait, err = newBait(r.base, r.secret, r.o.Executable); err != nil {
@@ -149,7 +152,23 @@ func (r *run) open(ctx context.Context) (err error) {
 	if bytes.Contains(out, []byte("bash\n")) {
 		r.shell[1] = r.shell[0]
 	}
-	return r.look(ctx)
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	return r.showCommitted(ctx)
+}
+
+// showCommitted has git show what it may: where git does not work at all, nothing that
+// it does not show would prove anything.
+func (r *run) showCommitted(ctx context.Context) error {
+	if _, err := os.Lstat(r.dir("project/.git")); err != nil || slices.Contains(r.absent, "git") {
+		return nil //nolint:nilerr // there is no git
+	}
+	out, err := r.inside(ctx, []string{"git", "show", "HEAD:open", "HEAD~3:open"}, r.dir("project"), []string{"GIT_CONFIG_NOSYSTEM=1"}, timeLimit)
+	if err != nil || string(out) != "one\none\n" {
+		return fmt.Errorf("git does not work in the sandbox, so that nothing it hides would prove anything: %q %w", out, err)
+	}
+	return nil
 }
 
 // look finds out which programs the sandbox lacks.

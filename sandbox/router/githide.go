@@ -63,6 +63,22 @@ func GiveGitStore(spec *sandbox.Spec, git, dir string) error {
 	return nil
 }
 
+// CreateHiding makes a sandbox in which git lacks the content of closed files, as where
+// the policy's git is "hide". What that takes goes to state, which belongs to the caller.
+func CreateHiding(ctx context.Context, d sandbox.Driver, spec sandbox.Spec, state string) (sandbox.Sandbox, error) {
+	if err := GiveGitStore(&spec, policy.GitHide, filepath.Join(state, "git")); err != nil {
+		return nil, err
+	}
+	sb, err := d.Create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := (Examination{Driver: d, Spec: spec, StateDir: state, Git: policy.GitHide}).Examine(ctx, sb); err != nil {
+		return nil, errors.Join(err, sb.Close())
+	}
+	return sb, nil
+}
+
 // hide closes what git has and shows what is harmless of it. An error means that it
 // may be open.
 func (h *hiding) hide(ctx context.Context) (t tracked, err error) {

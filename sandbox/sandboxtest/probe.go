@@ -1,11 +1,15 @@
 package sandboxtest
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/probe"
+	"gander.dev/gander/sandbox/router"
 )
 
 // leastProven is how many cases must be blocked while their control succeeds.
@@ -31,8 +35,12 @@ func dependOnMachine() map[string]bool {
 // blocked must be proven by its control. executable is gander, or a program that has
 // its attempts; owner is as for TestDriver.
 func TestProbe(t *testing.T, newDriver NewDriver, executable string, owner int) {
+	driver, state := newDriver(t), t.TempDir()
 	report, err := probe.Run(t.Context(), probe.Options{
-		Create: newDriver(t).Create, Executable: executable, Owner: owner, Rounds: 100,
+		Create: func(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+			return router.CreateHiding(ctx, driver, spec, filepath.Join(state, spec.ID))
+		},
+		Executable: executable, Owner: owner, Rounds: 100,
 	})
 	if err != nil {
 		t.Fatal(err)
