@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 )
 
@@ -59,9 +60,25 @@ func (c buildContext) sealOnce(ctx context.Context, cli *client.Client, agent st
 		if err := replaceFile(record, strings.NewReader(built.ID+" "+id+"\n"), 0o644); err != nil {
 			return err
 		}
+		c.dropOlder(ctx, cli, strings.Fields(string(known)), []string{built.ID, id})
 	}
 	_, _ = fmt.Fprintf(c.output, "%s is %s\n", name, id)
 	return nil
+}
+
+// dropOlder removes images that others were made in the place of, and those of their
+// builds' steps that no image needs any more. What a container uses, or has got another
+// name, stays.
+func (c buildContext) dropOlder(ctx context.Context, cli *client.Client, older, now []string) {
+	for _, id := range older {
+		if slices.Contains(now, id) {
+			continue
+		}
+		_, err := cli.ImageRemove(ctx, id, client.ImageRemoveOptions{PruneChildren: true})
+		if err != nil && !errdefs.IsNotFound(err) {
+			_, _ = fmt.Fprintf(c.output, "the older image %s stays: %v\n", id, err)
+		}
+	}
 }
 
 // seal replaces an image by one without traces of when it was built, and returns that

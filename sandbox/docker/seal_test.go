@@ -40,14 +40,14 @@ RUN echo more > /made/more; echo it is made
 USER 7:8
 `
 
-// freshly builds the tests' image from nothing.
-func freshly(t *testing.T, cli *client.Client, name string, version build.BuilderVersion) (id string) {
+// freshly builds the tests' image from nothing, with further steps.
+func freshly(t *testing.T, cli *client.Client, name string, version build.BuilderVersion, more string) (id string) {
 	t.Helper()
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	err := w.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(sealDockerfile))})
+	err := w.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(sealDockerfile + more))})
 	if err == nil {
-		_, err = io.WriteString(w, sealDockerfile)
+		_, err = io.WriteString(w, sealDockerfile+more)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func testSeal(t *testing.T, cli *client.Client, name string, version build.Build
 	}
 	var built, sealed []string
 	for range 2 {
-		built = append(built, freshly(t, cli, name, version))
+		built = append(built, freshly(t, cli, name, version, ""))
 		id, err := c.seal(t.Context(), cli, name)
 		if err != nil {
 			t.Fatal(err)
@@ -117,6 +117,57 @@ func testSeal(t *testing.T, cli *client.Client, name string, version build.Build
 		t.Errorf("left in the context is %v", left)
 	}
 	lookInto(t, cli, name)
+}
+
+// TestOlderImagesGo: a new image takes the place of the one before, but for one that is used.
+func TestOlderImagesGo(t *testing.T) {
+	cli := daemon(t)
+	const agent = "older-images"
+	c := buildContext{dir: t.TempDir(), output: t.Output()}
+	if err := os.Mkdir(filepath.Join(c.dir, filepath.Dir(contextProgram)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sealed := func(more string) (ids []string) {
+		t.Helper()
+		built := freshly(t, cli, ImageName(agent), build.BuilderV1, more)
+		if err := c.sealOnce(t.Context(), cli, agent); err != nil {
+			t.Fatal(err)
+		}
+		ids = []string{built, imageID(t, cli, ImageName(agent))}
+		t.Cleanup(func() {
+			for _, id := range ids {
+				_, _ = cli.ImageRemove(context.WithoutCancel(t.Context()), id, client.ImageRemoveOptions{Force: true, PruneChildren: true})
+			}
+		})
+		return ids
+	}
+	there := func(ids []string) (n int) {
+		for _, id := range ids {
+			if _, err := cli.ImageInspect(t.Context(), id); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	first := sealed("ENV N=1")
+	if n := there(first); n != 2 {
+		t.Fatalf("%d of 2 images are there to begin with", n)
+	}
+	second := sealed("ENV N=2")
+	if n := there(first); n != 0 {
+		t.Errorf("%d of 2 older images are left", n)
+	}
+	used, err := cli.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &api.Config{Image: second[1], Cmd: []string{"true"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = cli.ContainerRemove(context.WithoutCancel(t.Context()), used.ID, client.ContainerRemoveOptions{Force: true})
+	})
+	third := sealed("ENV N=3")
+	if there(second[:1]) != 0 || there(second[1:]) != 1 || there(third) != 2 {
+		t.Errorf("of the second build, whose image is used, there are %d and %d, of the third %d", there(second[:1]), there(second[1:]), there(third))
+	}
 }
 
 // TestSealLinkedLayer: the archive of a daemon may have a link before what it leads to.
