@@ -79,7 +79,7 @@ func (b *bounds) say() []string {
 			return what + ": " + otherwise
 		}
 	}
-	processes := fmt.Sprintf("%d of this user in the sandbox, by rlimit", l.Processes)
+	processes := fmt.Sprintf("%d of this user in the sandbox, besides gander's own, by rlimit", l.Processes)
 	if b.uid == 0 {
 		processes = "not limited (the kernel exempts root from the rlimit, and there is no cgroup to use)"
 	}

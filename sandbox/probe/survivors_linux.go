@@ -2,24 +2,39 @@ package probe
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// survivors are the processes of the machine with tag in their environment.
-func survivors(tag string) (pids []int) {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, d := range dirs {
-		env, err := os.ReadFile(filepath.Join(d, "environ"))
-		if pid, numErr := strconv.Atoi(filepath.Base(d)); err == nil && numErr == nil && bytes.Contains(env, []byte(tag)) {
+// survivors are the processes of the machine with tag in their environment. It looks at
+// the newest first: what replaces itself all the time lives no longer than a moment.
+func survivors(tag string) (found []int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = dir.Close() }()
+	names, _ := dir.Readdirnames(-1)
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	slices.Sort(pids)
+	for _, pid := range slices.Backward(pids) {
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err == nil && bytes.Contains(env, []byte(tag)) {
+			found = append(found, pid)
+		}
+	}
+	return found
 }
 
 const (
@@ -34,15 +49,21 @@ const (
 // are killed as a whole, which the kernel does between two forks; a process that was seen
 // may have been replaced by another of its group.
 func killAll(tag string) {
-	own := unix.Getpgrp()
+	own, groups := unix.Getpgrp(), map[int]bool{}
 	for pass, quiet := 0, 0; pass < killPasses && quiet < quietLooks; pass++ {
 		pids := survivors(tag)
 		if quiet++; len(pids) > 0 {
 			quiet = 0
 		}
+		for group := range groups {
+			if errors.Is(unix.Kill(-group, unix.SIGKILL), unix.ESRCH) {
+				delete(groups, group) // its number may be another's next
+			}
+		}
 		for _, pid := range pids {
 			if group, err := unix.Getpgid(pid); err == nil && group > 1 && group != own {
 				_ = unix.Kill(-group, unix.SIGKILL)
+				groups[group] = true
 			}
 			if p, err := unix.PidfdOpen(pid, 0); err == nil {
 				_ = unix.PidfdSendSignal(p, unix.SIGKILL, nil, 0)

@@ -11,6 +11,11 @@ import (
 // memory is short: they go before the supervisor does.
 const killMeFirst = "500"
 
+// ownTasks are the processes and threads that gander itself may have in a sandbox. The
+// rlimit counts them with those of the commands, whose user they have, and a Go program
+// that gets no thread ends.
+const ownTasks = 64
+
 // limitUse is a stage of the launcher.
 func limitUse(p privileges) error {
 	if p.Keep {
@@ -23,7 +28,7 @@ func limitUse(p privileges) error {
 	for _, l := range []struct {
 		what  int
 		bound int64
-	}{{unix.RLIMIT_DATA, p.Limits.Data}, {unix.RLIMIT_NPROC, p.Limits.Processes}, {unix.RLIMIT_FSIZE, p.Limits.File}} {
+	}{{unix.RLIMIT_DATA, p.Limits.Data}, {unix.RLIMIT_NPROC, processLimit(p.Limits.Processes)}, {unix.RLIMIT_FSIZE, p.Limits.File}} {
 		if l.bound <= 0 {
 			continue
 		}
@@ -37,6 +42,14 @@ func limitUse(p privileges) error {
 		}
 	}
 	return nil
+}
+
+// processLimit is the rlimit for so many processes of commands; 0 is none.
+func processLimit(n int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return n + ownTasks
 }
 
 // limitsSay tells what holds of a Setup.

@@ -83,7 +83,7 @@ type Rules struct {
 type Resources struct {
 	// Data is memory that is neither shared nor a file's, in bytes (RLIMIT_DATA).
 	Data int64 `json:"data,omitempty"`
-	// Processes are the user's in this user namespace (RLIMIT_NPROC).
+	// Processes are the user's in this user namespace, besides gander's own (RLIMIT_NPROC).
 	Processes int64 `json:"processes,omitempty"`
 	// File is the size of one file, in bytes (RLIMIT_FSIZE).
 	File int64 `json:"file,omitempty"`
