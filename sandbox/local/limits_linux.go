@@ -30,7 +30,19 @@ func settle(l sandbox.Limits) sandbox.Limits {
 // resources bound single processes, for where there is no group that could be
 // bounded; they are more generous, as the bound is meant for all together.
 func resources(l sandbox.Limits) *supervise.Resources {
-	return &supervise.Resources{Data: l.Memory, Processes: l.Processes, File: l.Disk, Time: l.Time}
+	return &supervise.Resources{Data: dataOf(l), Processes: l.Processes, File: l.Disk, Time: l.Time}
+}
+
+// leastData is what gander's own processes in a sandbox need, which have the bound, too:
+// mostly room for threads' stacks that is never used.
+const leastData = 256 << 20
+
+// dataOf is the bound of one process's data; 0 is none.
+func dataOf(l sandbox.Limits) int64 {
+	if l.Memory == 0 {
+		return 0
+	}
+	return max(l.Memory, leastData)
 }
 
 // bounds are the limits of a running sandbox.
@@ -84,7 +96,7 @@ func (b *bounds) say() []string {
 		processes = "not limited (the kernel exempts root from the rlimit, and there is no cgroup to use)"
 	}
 	says := []string{
-		one("memory", size(l.Memory), memoryController, size(l.Memory)+" of data for each process, by rlimit; not limited together", l.Memory > 0),
+		one("memory", size(l.Memory), memoryController, size(dataOf(l))+" of data for each process, by rlimit; not limited together", l.Memory > 0),
 		one("processes", fmt.Sprint(l.Processes), processController, processes, l.Processes > 0),
 		one("cpu", fmt.Sprint(l.CPU), cpuController, "not limited (there is no cgroup to use)", l.CPU > 0),
 	}

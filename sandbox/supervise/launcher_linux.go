@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -172,6 +173,8 @@ type launcherReply struct {
 
 // serveLauncher is L's second life: it starts a shepherd per request until S is gone.
 func serveLauncher(conn *fdConn) error {
+	started := make(chan struct{}, 1)
+	go reapShepherds(started) // ends with the process
 	for {
 		var req launcherRequest
 		fds, err := conn.receive(&req)
@@ -181,6 +184,10 @@ func serveLauncher(conn *fdConn) error {
 		var reply launcherReply
 		if reply.PID, err = startShepherd(fds); err != nil {
 			reply.Error = err.Error()
+		}
+		select {
+		case started <- struct{}{}:
+		default:
 		}
 		if err := conn.send(reply); err != nil {
 			return nil
@@ -202,6 +209,18 @@ func startShepherd(fds []int) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("starting a shepherd: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // reaps it; ends with it
-	return cmd.Process.Pid, nil
+	pid := cmd.Process.Pid
+	_ = cmd.Process.Release() // reapShepherds collects it
+	return pid, nil
+}
+
+// reapShepherds collects shepherds that have ended, all of them on one thread: room for
+// threads may be scarce.
+func reapShepherds(started <-chan struct{}) {
+	for {
+		_, err := unix.Wait4(-1, nil, unix.WALL, nil)
+		if errors.Is(err, unix.ECHILD) {
+			<-started
+		}
+	}
 }
