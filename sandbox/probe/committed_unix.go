@@ -27,8 +27,10 @@ func (r *run) commit(dir string, owner int) error {
 	}
 	cmd := exec.Command(r.shell[0], "-c", commitScript, "probe", r.secret)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + filepath.Dir(git) + ":" + searchPath, "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-		"GIT_AUTHOR_NAME=probe", "GIT_AUTHOR_EMAIL=probe@localhost", "GIT_COMMITTER_NAME=probe", "GIT_COMMITTER_EMAIL=probe@localhost"}
+	cmd.Env = []string{
+		"PATH=" + filepath.Dir(git) + ":" + searchPath, "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_AUTHOR_NAME=probe", "GIT_AUTHOR_EMAIL=probe@localhost", "GIT_COMMITTER_NAME=probe", "GIT_COMMITTER_EMAIL=probe@localhost",
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making a repository: %w: %s", err, out)
 	}
