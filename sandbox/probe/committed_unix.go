@@ -3,12 +3,14 @@
 package probe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // commitScript makes a repository of which git keeps the content of .env, $1, in every
@@ -40,4 +42,17 @@ func (r *run) commit(dir string, owner int) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, owner, owner))
 	})
+}
+
+// showCommitted has git show what it may: where git does not work at all, nothing that
+// it does not show would prove anything.
+func (r *run) showCommitted(ctx context.Context) error {
+	if _, err := os.Lstat(r.dir("project/.git")); err != nil || slices.Contains(r.absent, "git") {
+		return nil //nolint:nilerr // there is no git
+	}
+	out, err := r.inside(ctx, []string{"git", "show", "HEAD:open", "HEAD~3:open"}, r.dir("project"), []string{"GIT_CONFIG_NOSYSTEM=1"}, timeLimit)
+	if err != nil || string(out) != "one\none\n" {
+		return fmt.Errorf("git does not work in the sandbox, so that nothing it hides would prove anything: %q, %v", out, err)
+	}
+	return nil
 }

@@ -158,19 +158,6 @@ func (r *run) open(ctx context.Context) (err error) {
 	return r.showCommitted(ctx)
 }
 
-// showCommitted has git show what it may: where git does not work at all, nothing that
-// it does not show would prove anything.
-func (r *run) showCommitted(ctx context.Context) error {
-	if _, err := os.Lstat(r.dir("project/.git")); err != nil || slices.Contains(r.absent, "git") {
-		return nil //nolint:nilerr // there is no git
-	}
-	out, err := r.inside(ctx, []string{"git", "show", "HEAD:open", "HEAD~3:open"}, r.dir("project"), []string{"GIT_CONFIG_NOSYSTEM=1"}, timeLimit)
-	if err != nil || string(out) != "one\none\n" {
-		return fmt.Errorf("git does not work in the sandbox, so that nothing it hides would prove anything: %q %w", out, err)
-	}
-	return nil
-}
-
 // look finds out which programs the sandbox lacks.
 func (r *run) look(ctx context.Context) error {
 	var programs []string

@@ -14,7 +14,8 @@ const (
 	roleShepherd = "shepherd"
 )
 
-// ownerFD is the descriptor of the socket to S in L, to L's starter in a shepherd.
+// ownerFD is the descriptor of the socket to S in L and in a shepherd, and in S of the one
+// on which the host hands files over.
 const ownerFD = 3
 
 func runRole(role string, args []string) int {
