@@ -12,7 +12,7 @@ import (
 
 // Without looking now and then, only events tell of changes.
 func TestEventsTellOfChanges(t *testing.T) {
-	w := newWatcher(nil, time.Hour, fsnotify.NewWatcher)
+	w := newWatcher(nil, 0, time.Hour, fsnotify.NewWatcher)
 	defer w.Close()
 	root, other := t.TempDir(), t.TempDir()
 	changed := make(chan struct{}, 100)
@@ -51,9 +51,20 @@ func TestEventsTellOfChanges(t *testing.T) {
 	}
 }
 
-// Where the system gives no watcher any more, changes are found by looking.
+// Where the system gives no watcher any more, changes are found by looking, and so they
+// are at first, when none is asked for.
 func TestNoWatcherLeft(t *testing.T) {
-	w := newWatcher(nil, time.Hour, func() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") })
+	none := func() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") }
+	never := func() (*fsnotify.Watcher, error) {
+		t.Error("a young watcher takes one of the system's")
+		return none()
+	}
+	testLooking(t, newWatcher(nil, 0, time.Hour, none))
+	testLooking(t, newWatcher(nil, time.Hour, time.Hour, never))
+}
+
+func testLooking(t *testing.T, w *Watcher) {
+	t.Helper()
 	root := t.TempDir()
 	changed := make(chan struct{}, 100)
 	s, err := NewSet(SetOptions{Root: root, Watcher: w, OnChange: func() { changed <- struct{}{} }})

@@ -18,16 +18,18 @@ import (
 // A Set looks by itself before it decides, so that nothing depends on an event
 // that is late or lost; a Watcher is for those who keep what was decided.
 //
-// The system gives each user few watchers (fs.inotify.max_user_instances). One that gets
-// none looks more often instead.
+// The system gives each user few watchers (fs.inotify.max_user_instances), and takes more
+// than ten milliseconds to take one back, for which the end of a process waits. One that
+// gets none looks more often instead, and so does every one that is young: what is over
+// soon has taken nothing.
 type Watcher struct {
-	fs   *fsnotify.Watcher // nil when the system gives none
 	log  *slog.Logger
 	stop chan struct{}
 	done chan struct{}
 
 	mu   sync.Mutex               // guards what is below
-	sets map[*Set]map[string]bool // with the directories that are watched for each
+	fs   *fsnotify.Watcher        // nil as long as the system has given none
+	sets map[*Set]map[string]bool // with whether each of its directories is watched
 }
 
 const (
@@ -38,22 +40,19 @@ const (
 	poll = 2 * time.Second
 	// pollOnly is how often is looked where there are no events.
 	pollOnly = 100 * time.Millisecond
+	// youth is for how long there are none at first.
+	youth = 3 * time.Second
 )
 
 // NewWatcher starts watching. A nil logger means that nobody hears of problems.
-func NewWatcher(log *slog.Logger) *Watcher { return newWatcher(log, poll, fsnotify.NewWatcher) }
+func NewWatcher(log *slog.Logger) *Watcher { return newWatcher(log, youth, poll, fsnotify.NewWatcher) }
 
-func newWatcher(log *slog.Logger, poll time.Duration, events func() (*fsnotify.Watcher, error)) *Watcher {
-	f, err := events()
+func newWatcher(log *slog.Logger, youth, poll time.Duration, events func() (*fsnotify.Watcher, error)) *Watcher {
 	w := &Watcher{
-		fs: f, log: cmp.Or(log, slog.New(slog.DiscardHandler)),
+		log:  cmp.Or(log, slog.New(slog.DiscardHandler)),
 		stop: make(chan struct{}), done: make(chan struct{}), sets: map[*Set]map[string]bool{},
 	}
-	if err != nil {
-		w.fs, poll = nil, pollOnly
-		w.log.Debug("ignore rules are looked at, not watched", "error", err)
-	}
-	go w.run(poll)
+	go w.run(youth, poll, events)
 	return w
 }
 
@@ -97,7 +96,11 @@ func (w *Watcher) extend(s *Set) {
 
 // add watches one directory; w.mu is held.
 func (w *Watcher) add(dirs map[string]bool, dir string) {
-	if dirs[dir] || w.fs == nil {
+	if dirs[dir] {
+		return
+	}
+	dirs[dir] = false
+	if w.fs == nil {
 		return
 	}
 	err := w.fs.Add(dir)
@@ -129,21 +132,31 @@ func (w *Watcher) shared(dir string) bool {
 	return false
 }
 
-func (w *Watcher) run(poll time.Duration) {
+func (w *Watcher) run(youth, poll time.Duration, watch func() (*fsnotify.Watcher, error)) {
 	defer close(w.done)
-	ticker := time.NewTicker(poll)
+	ticker := time.NewTicker(pollOnly)
 	defer ticker.Stop()
+	grown := time.After(youth)
 	var due <-chan time.Time
 	concerned := map[*Set]bool{}
 	var events chan fsnotify.Event
 	var failures chan error
-	if w.fs != nil {
-		events, failures = w.fs.Events, w.fs.Errors
-	}
 	for {
 		select {
 		case <-w.stop:
 			return
+		case <-grown:
+			fs, err := watch()
+			if err != nil {
+				w.log.Debug("ignore rules are looked at, not watched", "error", err)
+				continue
+			}
+			w.mu.Lock()
+			w.fs = fs
+			w.mu.Unlock()
+			events, failures = fs.Events, fs.Errors
+			w.refreshAll()
+			ticker.Reset(poll)
 		case e := <-events:
 			if w.concerns(e, concerned); len(concerned) > 0 && due == nil {
 				due = time.After(debounce)
@@ -181,7 +194,7 @@ func (w *Watcher) concerns(e fsnotify.Event, sets map[*Set]bool) {
 	}
 }
 
-// refreshAll looks at everything, and watches again what could not be watched.
+// refreshAll watches what is not watched yet, or could not be, and looks at everything.
 func (w *Watcher) refreshAll() {
 	w.mu.Lock()
 	var sets []*Set
