@@ -42,9 +42,8 @@ const (
 	cpuPeriod = 100_000
 )
 
-// newCgroups puts a process into groups of its own with these bounds, which are 0
-// for none. It must not have started anything yet.
-func newCgroups(id string, pid int, l sandbox.Limits) *cgroups {
+// newCgroups makes groups with these bounds, which are 0 for none.
+func newCgroups(id string, l sandbox.Limits) *cgroups {
 	c := &cgroups{version: 2, dirs: map[string]string{}, homes: map[string]string{}}
 	for controller, parent := range cgroupParents() {
 		if parent.version == 1 {
@@ -58,13 +57,69 @@ func newCgroups(id string, pid int, l sandbox.Limits) *cgroups {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		if bound(parent.version, controller, dir, l) != nil || os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0) != nil {
+		if bound(parent.version, controller, dir, l) != nil {
 			_ = os.Remove(dir)
 			continue
 		}
 		c.dirs[controller], c.homes[controller] = dir, parent.own
 	}
 	return c
+}
+
+// entrances opens, for each group of version 1, the file by which a thread can move itself
+// there. To move another process the kernel stops all that fork, and waits for that, but
+// not for who moves itself.
+func (c *cgroups) entrances() (files []*os.File) {
+	for controller, dir := range c.dirs {
+		if isVersion2(dir) {
+			continue
+		}
+		f, err := openEntrance(filepath.Join(dir, "tasks"))
+		if err != nil {
+			c.drop(controller)
+			continue
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// openEntrance is for tests, in which it opens what does not let in.
+var openEntrance = func(path string) (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) }
+
+// drop gives up a group: it bounds nothing.
+func (c *cgroups) drop(controller string) {
+	_ = os.Remove(c.dirs[controller])
+	delete(c.dirs, controller)
+	delete(c.homes, controller)
+}
+
+// isVersion2 reports whether a group has no list of threads as those of version 1 have.
+func isVersion2(group string) bool {
+	_, err := os.Lstat(filepath.Join(group, "tasks"))
+	return err != nil
+}
+
+// directory opens the group of version 2 into which a process can be forked
+// (CLONE_INTO_CGROUP, Linux 5.7); nil when there is none.
+func (c *cgroups) directory() *os.File {
+	for _, dir := range c.dirs {
+		if isVersion2(dir) {
+			if f, err := os.Open(dir); err == nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// add puts a process that has not started anything yet into the groups of version 2.
+func (c *cgroups) add(pid int) {
+	for controller, dir := range c.dirs {
+		if isVersion2(dir) && os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0) != nil {
+			c.drop(controller)
+		}
+	}
 }
 
 // bound writes the bound of a controller.
@@ -99,11 +154,13 @@ type cgroupParent struct {
 	dir, own string
 }
 
-// release takes a process out of the groups again; what it has started stays. The
-// supervisor must be able to work when those that it looks after use all there is.
+// release takes a process out of the groups of version 2 again; what it has started stays.
+// The supervisor must be able to work when those that it looks after use all there is.
 func (c *cgroups) release(pid int) {
-	for _, dir := range c.homes {
-		_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+	for controller, dir := range c.homes {
+		if isVersion2(c.dirs[controller]) {
+			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+		}
 	}
 }
 

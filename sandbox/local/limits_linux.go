@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -51,11 +53,42 @@ type bounds struct {
 	groups *cgroups
 	uid    int
 	own    bool // its file systems in memory are its own
+	begins sync.WaitGroup
 }
 
-// newBounds bounds a supervisor that has not been set up.
-func newBounds(id string, pid int, p plan) *bounds {
-	return &bounds{limits: p.limits, groups: newCgroups(id, pid, p.limits), uid: p.uid, own: p.isolated()}
+// newBounds makes the bounds of a supervisor that is to be started.
+func newBounds(id string, p plan) *bounds {
+	b := &bounds{limits: p.limits, groups: &cgroups{}, uid: p.uid, own: p.isolated()}
+	if !p.ungrouped {
+		b.groups = newCgroups(id, p.limits)
+	}
+	return b
+}
+
+// start has a supervisor started: with the files by which what it starts enters groups of
+// version 1, and in the group of version 2, where there are some. It returns how many files
+// those were.
+func (b *bounds) start(start func(entrances []*os.File, group *os.File) (*supervisorProcess, error)) (proc *supervisorProcess, groups int, err error) {
+	if b == nil {
+		proc, err = start(nil, nil)
+		return proc, 0, err
+	}
+	entrances := b.groups.entrances()
+	defer func() {
+		for _, f := range entrances {
+			_ = f.Close()
+		}
+	}()
+	if group := b.groups.directory(); group != nil {
+		defer func() { _ = group.Close() }()
+		if proc, err := start(entrances, group); err == nil {
+			return proc, len(entrances), nil
+		} // an old kernel, or not ours to do: it is moved
+	}
+	if proc, err = start(entrances, nil); err == nil {
+		b.groups.add(proc.cmd.Process.Pid)
+	}
+	return proc, len(entrances), err
 }
 
 // rest are the bounds of single processes that are needed besides the groups.
@@ -71,10 +104,10 @@ func (b *bounds) rest(r *supervise.Resources) *supervise.Resources {
 }
 
 // begun is called when the supervisor has been set up: what is below it now, and will
-// be, is bounded.
+// be, is bounded. It returns at once: the kernel takes its time to move a process.
 func (b *bounds) begun(pid int) {
 	if b != nil {
-		b.groups.release(pid)
+		b.begins.Go(func() { b.groups.release(pid) })
 	}
 }
 
@@ -132,6 +165,7 @@ func (b *box) Consumption(context.Context) (sandbox.Consumption, error) {
 
 func (b *bounds) release() {
 	if b != nil {
+		b.begins.Wait()
 		b.groups.remove()
 	}
 }

@@ -122,6 +122,36 @@ func TestNoGroupsLeft(t *testing.T) {
 	}
 }
 
+// TestClosedGroups: where groups can be made and not be entered, single processes are bounded.
+func TestClosedGroups(t *testing.T) {
+	open := openEntrance
+	openEntrance = func(string) (*os.File, error) { return os.OpenFile("/dev/full", os.O_WRONLY, 0) }
+	t.Cleanup(func() { openEntrance = open })
+	sb := limited(t, -1, sandbox.Limits{Memory: 1 << 30})
+	if says := strings.Join(sb.Info().Limits, "\n"); strings.Contains(says, "by cgroup v1") {
+		t.Errorf("it is bounded by what it is not in: %q", says)
+	}
+	if out, errs, _ := sandboxtest.Run(t, sb, "ulimit -d"); out != "1048576\n" {
+		t.Errorf("the bound of data is %q %s", out, errs)
+	}
+}
+
+// TestSupervisorIsFree: what runs is in the sandbox's groups, and the supervisor is not.
+func TestSupervisorIsFree(t *testing.T) {
+	sb := limited(t, -1, sandbox.Limits{})
+	if !strings.Contains(strings.Join(sb.Info().Limits, "\n"), "by cgroup") {
+		if os.Getenv("GANDER_CHECK") == "1" {
+			t.Fatal("there are no cgroups")
+		}
+		t.Skip("there are no cgroups that this user could make")
+	}
+	out, errs, _ := sandboxtest.Run(t, sb, "cat /proc/self/cgroup; echo; cat /proc/1/cgroup")
+	command, supervisor, _ := strings.Cut(out, "\n\n")
+	if name := cgroupPrefix + sb.Info().ID; !strings.Contains(command, name) || supervisor == "" || strings.Contains(supervisor, name) {
+		t.Errorf("a command is in\n%s\nand the supervisor in\n%s\n%s", command, supervisor, errs)
+	}
+}
+
 // TestLandlockAlone: without namespaces, and without rules that have the supervisor
 // asked, Landlock keeps changes to the project and signals inside.
 func TestLandlockAlone(t *testing.T) {

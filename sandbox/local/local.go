@@ -121,6 +121,11 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 			b, err = d.launch(ctx, spec, p)
 		}
 	}
+	if errors.Is(err, supervise.ErrGroups) {
+		d.log.Warn("the sandbox cannot enter its control groups", "sandbox", spec.ID, "error", err)
+		p.ungrouped = true
+		b, err = d.launch(ctx, spec, p)
+	}
 	if errors.Is(err, supervise.ErrRules) && spec.Rules.Optional {
 		d.log.Warn("the rules for files cannot be kept; the sandbox is weaker", "sandbox", spec.ID, "error", err)
 		p.setup.Rules = nil
@@ -154,7 +159,8 @@ type plan struct {
 	weaker    []string // see sandbox.Info
 	home      string
 	limits    sandbox.Limits
-	uid       int // commands run as
+	ungrouped bool // single processes are bounded only
+	uid       int  // commands run as
 }
 
 // program is gander inside.
@@ -167,17 +173,21 @@ func (p plan) program() string {
 
 // launch starts a supervisor as planned and sets it up.
 func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, error) {
-	proc, conn, err := startSupervisor(p.exe, p.process, &logWriter{log: d.log, id: spec.ID})
+	var limited *bounds
+	if d.name != nameOff {
+		limited = newBounds(spec.ID, p)
+	}
+	proc, conn, groups, err := startSupervisor(p.exe, p.process, limited, &logWriter{log: d.log, id: spec.ID})
 	if err != nil {
+		limited.release()
 		return nil, err
 	}
 	p.setup.Doors, p.setup.Log = spec.Doors, d.log
 	if spec.Rules != nil {
 		p.setup.Denied = spec.Rules.Denied
 	}
-	var limited *bounds
-	if d.name != nameOff {
-		limited = newBounds(spec.ID, proc.cmd.Process.Pid, p)
+	p.setup.Groups = groups
+	if limited != nil {
 		p.setup.Limits = limited.rest(p.setup.Limits)
 	}
 	host, err := supervise.Dial(ctx, conn, p.setup)

@@ -52,26 +52,32 @@ func mapped(ids []int) (m []syscall.SysProcIDMap) {
 	return m
 }
 
-// startSupervisor starts exe as a supervisor and returns the host's end of its stream.
-func startSupervisor(exe string, p processPlan, stderr io.Writer) (*supervisorProcess, io.ReadWriteCloser, error) {
+// startSupervisor starts exe as a supervisor, within bounds, and returns the host's end of
+// its stream, and of how many groups it has the entrances.
+func startSupervisor(exe string, p processPlan, within *bounds, stderr io.Writer) (proc *supervisorProcess, conn io.ReadWriteCloser, groups int, err error) {
 	conn, stdio, files, err := supervise.NewLocalConn()
 	if err != nil {
-		return nil, nil, fmt.Errorf("connecting to the supervisor: %w", err)
+		return nil, nil, 0, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
 	defer func() { _, _ = stdio.Close(), files.Close() }()
-	cmd := command(exe, supervise.Verb, stderr)
-	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = stdio, stdio, []*os.File{files}
-	cmd.SysProcAttr = p.attributes()
-	proc, err := run(cmd)
+	proc, groups, err = within.start(func(entrances []*os.File, group *os.File) (*supervisorProcess, error) {
+		cmd := command(exe, supervise.Verb, stderr)
+		cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = stdio, stdio, append([]*os.File{files}, entrances...)
+		cmd.SysProcAttr = p.attributes()
+		if group != nil {
+			cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.Fd())
+		}
+		return run(cmd)
+	})
 	if err != nil {
 		_ = conn.Close()
 		err = fmt.Errorf("starting the supervisor: %w", err)
 		if p.namespaces && namespaceRefused(err) {
 			err = &refusal{err}
 		}
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	return proc, conn, nil
+	return proc, conn, groups, nil
 }
 
 func namespaceRefused(err error) bool {

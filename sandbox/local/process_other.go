@@ -30,14 +30,14 @@ type pipeConn struct {
 func (c pipeConn) Close() error { return errors.Join(c.in.Close(), c.out.Close()) }
 
 // startSupervisor starts exe as a supervisor and returns the host's end of its stream.
-func startSupervisor(exe string, p processPlan, stderr io.Writer) (*supervisorProcess, io.ReadWriteCloser, error) {
+func startSupervisor(exe string, p processPlan, _ *bounds, stderr io.Writer) (*supervisorProcess, io.ReadWriteCloser, int, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a pipe: %w", err)
+		return nil, nil, 0, fmt.Errorf("making a pipe: %w", err)
 	}
 	out, theirOut, err := os.Pipe()
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("making a pipe: %w", err), theirIn.Close(), in.Close())
+		return nil, nil, 0, errors.Join(fmt.Errorf("making a pipe: %w", err), theirIn.Close(), in.Close())
 	}
 	cmd := command(exe, supervise.Verb, stderr)
 	cmd.Stdin, cmd.Stdout = theirIn, theirOut
@@ -50,9 +50,9 @@ func startSupervisor(exe string, p processPlan, stderr io.Writer) (*supervisorPr
 	conn := pipeConn{Reader: out, Writer: in, in: in, out: out}
 	if err != nil {
 		_ = conn.Close()
-		return nil, nil, fmt.Errorf("starting the supervisor: %w", err)
+		return nil, nil, 0, fmt.Errorf("starting the supervisor: %w", err)
 	}
-	return proc, conn, nil
+	return proc, conn, 0, nil
 }
 
 func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/enforce"
 	"gander.dev/gander/sandbox/ignore"
@@ -99,26 +97,6 @@ func (c *closure) newPolicy(tree string, w policy.Writes, log *slog.Logger) (fun
 func (c *closure) filter() *enforce.Filter {
 	f := c.guard.Filter()
 	return &f
-}
-
-// serve takes the listener from the launcher.
-func (c *closure) serve(launcher *fdConn) error {
-	fds, err := launcher.receive(&struct{}{})
-	if err != nil || len(fds) != 1 {
-		closeFDs(fds)
-		return fmt.Errorf("%w: the launcher did not begin to ask (%v); the supervisor's log has its own words", ErrRules, err)
-	}
-	c.guard.Serve(fds[0])
-	return nil
-}
-
-// sendListener is the other side of serve. Nothing may be opened any more.
-func sendListener(listener int) error {
-	frame := []byte("\x00\x00\x00\x02{}")
-	if err := unix.Sendmsg(ownerFD, frame, unix.UnixRights(listener), nil, 0); err != nil {
-		return err
-	}
-	return unix.Close(listener)
 }
 
 // treePolicy is the rules of a tree as they were when they last changed. A new one

@@ -10,9 +10,10 @@
 //
 //	S, the supervisor   answers the host, reaps, marks, kills, listens for the doors.
 //	                    PID 1 of its PID namespace where there is one.
-//	L, the launcher     started once by S. It gives up every privilege in a list of
-//	                    stages and then starts shepherds on request. What is installed
-//	                    in a stage (a system call filter) covers all that runs inside.
+//	L, the launcher     started once by S, from a thread that gives up every privilege in
+//	                    a list of stages first. It starts shepherds on request. What is
+//	                    installed in a stage (a system call filter) covers all that runs
+//	                    inside.
 //	shepherds           one per running command, started by L, reused. A shepherd is
 //	                    the reaper of last resort of its command's descendants, so it
 //	                    knows them all however they escaped, and knows when none is left.

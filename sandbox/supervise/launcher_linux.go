@@ -15,22 +15,42 @@ import (
 	"gander.dev/gander/sandbox/enforce"
 )
 
-// launch is L's first life: on one locked thread it gives up what it may do, and
-// then executes itself, so that every thread of the new image, and every process
-// it will ever start, has no more than that.
-func launch(args []string) error {
-	runtime.LockOSThread()
-	p, err := parsePrivileges(args)
+// launch starts L: a thread of S, which ends with that, gives up what L may not do and
+// executes the program. What it has given up, and the filter that it has taken on, are
+// those of L and of every process that L will ever start. serve is told the listener of
+// the filter, when there is one, before anything is opened behind it.
+func launch(p privileges, owner *os.File, serve func(listener int)) (pid int, err error) {
+	umask := unix.Umask(0)
+	unix.Umask(umask)
+	own, err := json.Marshal(launcherArgs{Umask: umask, Limits: p.Limits})
 	if err != nil {
-		return err
+		return 0, fmt.Errorf("the launcher's arguments: %w", err)
 	}
-	for _, s := range stages() {
-		if err := s.do(p); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{os.Args[0], Verb, roleLauncher, string(own)}, Dir: "/", Env: []string{},
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ExtraFiles: []*os.File{owner},
 	}
-	err = unix.Exec("/proc/self/exe", []string{os.Args[0], Verb, roleLauncher}, nil)
-	return fmt.Errorf("executing the launcher: %w", err)
+	if !p.Keep {
+		defer takeBlame()()
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		done <- func() error {
+			for _, s := range stages(serve) {
+				if err := s.do(p); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+			}
+			return cmd.Start()
+		}()
+	}()
+	if err := <-done; err != nil {
+		return 0, fmt.Errorf("starting the launcher: %w", err)
+	}
+	pid = cmd.Process.Pid
+	_ = cmd.Process.Release() // S reaps
+	return pid, nil
 }
 
 type stage struct {
@@ -38,21 +58,18 @@ type stage struct {
 	do   func(privileges) error
 }
 
-// stages lists what L gives up, in order. A system call filter belongs at the
-// end of the list: it needs no_new_privs, it survives the exec that follows, and
-// its listener goes to S over ownerFD before that. Nothing can be opened behind it
-// until S serves the listener.
-func stages() []stage {
+// stages lists what the calling thread gives up, in order. A system call filter belongs at
+// the end of the list: it needs no_new_privs, and behind it nothing can be opened until
+// its listener is served.
+func stages(serve func(listener int)) []stage {
 	return []stage{
-		{"marking descriptors to be closed", closeOnExec},
-		{"turning off core dumps", noCoreDumps},
-		{"limiting what it uses", limitUse},
+		{"entering its control groups", enterGroups},
 		{"emptying the capability bounding set", emptyBoundingSet},
 		{"changing the user", changeIdentity},
 		{"dropping capabilities", dropCapabilities},
 		{"forbidding new privileges", noNewPrivileges},
 		{"confining it to its files", confine},
-		{"putting the kernel's questions to the supervisor", filterCalls},
+		{"putting the kernel's questions to the supervisor", func(p privileges) error { return filterCalls(p, serve) }},
 	}
 }
 
@@ -60,36 +77,25 @@ func stages() []stage {
 // the user that S is; without capabilities unless it keeps them. With a filter,
 // what opens files asks S.
 type privileges struct {
-	Identity *Identity       `json:"identity,omitempty"`
-	Keep     bool            `json:"keep,omitempty"`
-	Filter   *enforce.Filter `json:"filter,omitempty"`
+	Identity *Identity
+	Keep     bool
+	Filter   *enforce.Filter
 	// Writable are the paths below which files may be changed; nil leaves that to mounts.
-	Writable []string   `json:"writable,omitempty"`
-	Limits   *Resources `json:"limits,omitempty"`
+	Writable []string
+	Limits   *Resources // L's own
+	Groups   int        // see Setup
 }
 
-// args are the arguments of the launch role.
-func (p privileges) args() ([]string, error) {
-	text, err := json.Marshal(p)
-	return []string{string(text)}, err
-}
+// groupsFD is the first descriptor of Setup.Groups in S.
+const groupsFD = ownerFD + 1
 
-func parsePrivileges(args []string) (p privileges, err error) {
-	if len(args) != 1 {
-		return p, fmt.Errorf("want what to give up, got %q", args)
+func enterGroups(p privileges) error {
+	for i := range p.Groups {
+		if _, err := unix.Write(groupsFD+i, []byte("0")); err != nil { // whoever writes it
+			return fmt.Errorf("%w: %w", ErrGroups, err)
+		}
 	}
-	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
-		return p, fmt.Errorf("reading what to give up: %w", err)
-	}
-	return p, nil
-}
-
-func closeOnExec(privileges) error {
-	return unix.CloseRange(ownerFD+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
-}
-
-func noCoreDumps(privileges) error {
-	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	return nil
 }
 
 // emptyBoundingSet keeps uid 0 from getting capabilities back when it executes a
@@ -109,7 +115,7 @@ func emptyBoundingSet(p privileges) error {
 	}
 }
 
-// changeIdentity uses system calls of this thread only: the others end with exec.
+// changeIdentity uses system calls of this thread only: the others are S's.
 func changeIdentity(p privileges) error {
 	id := p.Identity
 	if id == nil {
@@ -151,7 +157,7 @@ func noNewPrivileges(privileges) error {
 }
 
 // filterCalls is the last stage: from here on S answers for whatever is opened.
-func filterCalls(p privileges) error {
+func filterCalls(p privileges, serve func(listener int)) error {
 	if p.Filter == nil {
 		return nil
 	}
@@ -159,7 +165,20 @@ func filterCalls(p privileges) error {
 	if err != nil {
 		return err
 	}
-	return sendListener(listener)
+	serve(listener)
+	return nil
+}
+
+// launcherArgs are what L sets for itself and all that it starts: threads of S have them
+// in common.
+type launcherArgs struct {
+	Umask  int        `json:"umask"` // that of S when it began
+	Limits *Resources `json:"limits,omitempty"`
+}
+
+func (a launcherArgs) apply() error {
+	unix.Umask(a.Umask)
+	return limitUse(a.Limits)
 }
 
 // launcherRequest asks L for a shepherd; its socket comes with it.
@@ -171,7 +190,7 @@ type launcherReply struct {
 	Error string `json:"error,omitempty"`
 }
 
-// serveLauncher is L's second life: it starts a shepherd per request until S is gone.
+// serveLauncher is L: it starts a shepherd per request until S is gone.
 func serveLauncher(conn *fdConn) error {
 	started := make(chan struct{}, 1)
 	go reapShepherds(started) // ends with the process

@@ -16,19 +16,26 @@ const killMeFirst = "500"
 // that gets no thread ends.
 const ownTasks = 64
 
-// limitUse is a stage of the launcher.
-func limitUse(p privileges) error {
-	if p.Keep {
-		return nil
+// takeBlame makes this process one of those that go first, as what it starts then will
+// be, until the returned function is called. It is a preference.
+func takeBlame() (giveBack func()) {
+	const file = "/proc/self/oom_score_adj"
+	before, err := os.ReadFile(file)
+	if err != nil || os.WriteFile(file, []byte(killMeFirst), 0) != nil {
+		return func() {}
 	}
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(killMeFirst), 0) // a preference
-	if p.Limits == nil {
+	return func() { _ = os.WriteFile(file, before, 0) }
+}
+
+// limitUse sets limits for this process and all that it starts.
+func limitUse(limits *Resources) error {
+	if limits == nil {
 		return nil
 	}
 	for _, l := range []struct {
 		what  int
 		bound int64
-	}{{unix.RLIMIT_DATA, p.Limits.Data}, {unix.RLIMIT_NPROC, processLimit(p.Limits.Processes)}, {unix.RLIMIT_FSIZE, p.Limits.File}} {
+	}{{unix.RLIMIT_DATA, limits.Data}, {unix.RLIMIT_NPROC, processLimit(limits.Processes)}, {unix.RLIMIT_FSIZE, limits.File}} {
 		if l.bound <= 0 {
 			continue
 		}

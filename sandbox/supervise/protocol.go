@@ -47,6 +47,10 @@ type Setup struct {
 	Writable []string `json:"writable,omitempty"`
 	// Limits bound single processes, and the time of commands; nil bounds nothing.
 	Limits *Resources `json:"limits,omitempty"`
+	// Groups is how many files the supervisor has as descriptors from 4 on that are lists of
+	// threads of control groups (tasks, of cgroups(7) version 1). What is started enters
+	// those, the supervisor itself does not.
+	Groups int `json:"groups,omitempty"`
 	// Denied is told when Rules refused something, a bounded number of times. May
 	// be nil.
 	Denied func(sandbox.Denial) `json:"-"`
@@ -133,6 +137,9 @@ type Link struct {
 // ErrIsolation is returned by Dial when the kernel refuses what Setup asks for
 // (mounts, a fresh /proc). The driver may try again with less.
 var ErrIsolation = errors.New("the kernel refuses the isolation asked for")
+
+// ErrGroups is returned by Dial when a file of Setup.Groups does not do what it is for.
+var ErrGroups = errors.New("the kernel refuses to put what is started into its control groups")
 
 // ErrRules is returned by Dial when the kernel does not let Setup.Rules be kept.
 var ErrRules = errors.New("this kernel does not let rules for files be kept")
@@ -241,6 +248,7 @@ func errorKinds() []errorKind {
 	return []errorKind{
 		{"isolation", ErrIsolation},
 		{"rules", ErrRules},
+		{"groups", ErrGroups},
 		{"notExist", fs.ErrNotExist},
 		{"permission", fs.ErrPermission},
 	}

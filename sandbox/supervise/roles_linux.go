@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 
@@ -9,7 +10,6 @@ import (
 
 // The roles that the program takes besides the supervisor's.
 const (
-	roleLaunch   = "launch"   // L while it still has privileges
 	roleLauncher = "launcher" // L
 	roleShepherd = "shepherd"
 )
@@ -21,10 +21,10 @@ const ownerFD = 3
 func runRole(role string, args []string) int {
 	var err error
 	switch role {
-	case roleLaunch:
-		err = launch(args)
 	case roleLauncher:
-		err = withOwner(serveLauncher)
+		if err = settle(args); err == nil {
+			err = withOwner(serveLauncher)
+		}
 	case roleShepherd:
 		err = withOwner(serveShepherd)
 	default:
@@ -35,6 +35,18 @@ func runRole(role string, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// settle has the launcher's arguments take effect.
+func settle(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want one argument, got %q", args)
+	}
+	var a launcherArgs
+	if err := json.Unmarshal([]byte(args[0]), &a); err != nil {
+		return fmt.Errorf("reading the argument: %w", err)
+	}
+	return a.apply()
 }
 
 // withOwner prepares a process that stays and runs it on the socket to its owner.

@@ -274,11 +274,11 @@ func hidePrivate(r Root) error {
 		return nil
 	}
 	return filepath.WalkDir(newRoot+"/etc", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || d.Type() == fs.ModeSymlink { // most of /etc on some systems
 			return err
 		}
 		info, err := d.Info()
-		if err != nil || info.Mode()&fs.ModeSymlink != 0 {
+		if err != nil {
 			return err
 		}
 		switch mode := info.Mode(); {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -120,7 +119,10 @@ func (l *linux) setup(s Setup, denied func(sandbox.Denial)) (warnings []string, 
 		}
 	}
 	l.identity = s.Identity
-	p := privileges{Identity: s.Identity, Keep: s.KeepPrivileges, Writable: s.Writable, Limits: s.Limits}
+	p := privileges{Identity: s.Identity, Keep: s.KeepPrivileges, Writable: s.Writable, Groups: s.Groups}
+	if !p.Keep {
+		p.Limits = s.Limits
+	}
 	if s.Rules != nil {
 		if l.closure, err = l.newClosure(*s.Rules, denied); err != nil {
 			return nil, err
@@ -131,33 +133,26 @@ func (l *linux) setup(s Setup, denied func(sandbox.Denial)) (warnings []string, 
 }
 
 func (l *linux) startLauncher(p privileges) error {
-	args, err := p.args()
-	if err != nil {
-		return err
+	if err := unix.CloseRange(ownerFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("marking descriptors to be closed: %w", err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("turning off core dumps: %w", err)
 	}
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return err
 	}
-	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: append([]string{os.Args[0], Verb, roleLaunch}, args...),
-		Dir: "/", Env: []string{}, Stderr: os.Stderr, ExtraFiles: []*os.File{theirs},
-	}
-	err = cmd.Start()
+	l.launcher, err = launch(p, theirs, func(listener int) { l.closure.guard.Serve(listener) })
 	_ = theirs.Close() // or the launcher's end would not be noticed
+	for i := range p.Groups {
+		_ = unix.Close(groupsFD + i)
+	}
 	if err != nil {
 		_ = ours.Close()
-		return fmt.Errorf("starting the launcher: %w", err)
+		return err
 	}
-	l.launcher = cmd.Process.Pid
-	_ = cmd.Process.Release() // reap collects it
-	go l.reap()               // ends with the process
-	if l.closure != nil {
-		if err := l.closure.serve(ours); err != nil {
-			_ = ours.Close()
-			return err
-		}
-	}
+	go l.reap() // ends with the process
 	f := &flock{s: l, launcher: ours, herds: map[int]*herd{}}
 	first, err := f.add()
 	if err != nil {
