@@ -22,6 +22,7 @@ type cgroups struct {
 	version int
 	dirs    map[string]string // by controller
 	homes   map[string]string // the groups that gander itself is in
+	refuse  bool              // see Options.RefuseGroups
 }
 
 // The controllers.
@@ -74,7 +75,11 @@ func (c *cgroups) entrances() (files []*os.File) {
 		if isVersion2(dir) {
 			continue
 		}
-		f, err := openEntrance(filepath.Join(dir, "tasks"))
+		path := filepath.Join(dir, "tasks")
+		if c.refuse {
+			path = "/dev/full"
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			c.drop(controller)
 			continue
@@ -83,9 +88,6 @@ func (c *cgroups) entrances() (files []*os.File) {
 	}
 	return files
 }
-
-// openEntrance is for tests, in which it opens what does not let in.
-var openEntrance = func(path string) (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) }
 
 // drop gives up a group: it bounds nothing.
 func (c *cgroups) drop(controller string) {

@@ -57,10 +57,11 @@ type bounds struct {
 }
 
 // newBounds makes the bounds of a supervisor that is to be started.
-func newBounds(id string, p plan) *bounds {
+func newBounds(id string, p plan, refuse bool) *bounds {
 	b := &bounds{limits: p.limits, groups: &cgroups{}, uid: p.uid, own: p.isolated()}
 	if !p.ungrouped {
 		b.groups = newCgroups(id, p.limits)
+		b.groups.refuse = refuse
 	}
 	return b
 }

@@ -124,10 +124,11 @@ func TestNoGroupsLeft(t *testing.T) {
 
 // TestClosedGroups: where groups can be made and not be entered, single processes are bounded.
 func TestClosedGroups(t *testing.T) {
-	open := openEntrance
-	openEntrance = func(string) (*os.File, error) { return os.OpenFile("/dev/full", os.O_WRONLY, 0) }
-	t.Cleanup(func() { openEntrance = open })
-	sb := limited(t, -1, sandbox.Limits{Memory: 1 << 30})
+	o := options(t)
+	o.RefuseGroups = true
+	spec := sandboxtest.Spec(t, -1)
+	spec.Limits = sandbox.Limits{Memory: 1 << 30}
+	sb := sandboxtest.Create(t, local.New(o), spec)
 	if says := strings.Join(sb.Info().Limits, "\n"); strings.Contains(says, "by cgroup v1") {
 		t.Errorf("it is bounded by what it is not in: %q", says)
 	}
@@ -147,7 +148,7 @@ func TestSupervisorIsFree(t *testing.T) {
 	}
 	out, errs, _ := sandboxtest.Run(t, sb, "cat /proc/self/cgroup; echo; cat /proc/1/cgroup")
 	command, supervisor, _ := strings.Cut(out, "\n\n")
-	if name := cgroupPrefix + sb.Info().ID; !strings.Contains(command, name) || supervisor == "" || strings.Contains(supervisor, name) {
+	if name := "gander-" + sb.Info().ID; !strings.Contains(command, name) || supervisor == "" || strings.Contains(supervisor, name) {
 		t.Errorf("a command is in\n%s\nand the supervisor in\n%s\n%s", command, supervisor, errs)
 	}
 }

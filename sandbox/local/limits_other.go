@@ -17,7 +17,7 @@ func resources(l sandbox.Limits) *supervise.Resources {
 // bounds are none here.
 type bounds struct{}
 
-func newBounds(string, plan) *bounds { return nil }
+func newBounds(string, plan, bool) *bounds { return nil }
 
 func (b *bounds) rest(r *supervise.Resources) *supervise.Resources { return r }
 

@@ -45,6 +45,8 @@ type Options struct {
 	ReadOnlyPaths []string
 	// RefuseNamespaces makes the driver behave as where the kernel refuses them.
 	RefuseNamespaces bool
+	// RefuseGroups makes it behave as where control groups can be made and not be entered.
+	RefuseGroups bool
 	// Log takes what is worth knowing; nil discards it.
 	Log *slog.Logger
 }
@@ -175,7 +177,7 @@ func (p plan) program() string {
 func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, error) {
 	var limited *bounds
 	if d.name != nameOff {
-		limited = newBounds(spec.ID, p)
+		limited = newBounds(spec.ID, p, d.options.RefuseGroups)
 	}
 	proc, conn, groups, err := startSupervisor(p.exe, p.process, limited, &logWriter{log: d.log, id: spec.ID})
 	if err != nil {
