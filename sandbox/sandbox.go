@@ -108,12 +108,35 @@ type ClosedFiles struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
+// Repository is a git repository of a project. Its paths are relative to the project.
+type Repository struct {
+	// Dir is its git directory, and Tree the directory in which its files are, or would be:
+	// that of a bare repository is its own.
+	Dir  string `json:"dir"`
+	Tree string `json:"tree"`
+	// Linked says that it is a linked work tree of another one that was found, and shares
+	// all but its index and HEAD with that.
+	Linked bool `json:"linked,omitempty"`
+}
+
+// Repositories are the git repositories of a project.
+type Repositories struct {
+	// Found are they, sorted, without those in closed directories.
+	Found []Repository `json:"found,omitempty"`
+	// Partial says that there may be more: the project is too large, or has more than 64.
+	Partial bool `json:"partial,omitempty"`
+}
+
 // A RuleKeeper is a Sandbox that keeps its Spec.Rules.
 type RuleKeeper interface {
 	// Closed looks for what the rules close in the project, for a second at most.
 	Closed(ctx context.Context) (ClosedFiles, error)
 	// Judge reports which paths, relative to the project, the rules close as files.
 	Judge(ctx context.Context, paths []string) ([]bool, error)
+	// Repositories looks for the project's own git repository and those below it, for ten
+	// seconds at most: work trees, submodules also without one, and bare repositories. Links
+	// to directories are not followed, and git is not asked, so that some may be broken.
+	Repositories(ctx context.Context) (Repositories, error)
 	// CloseGit closes what git's object stores in the project hold now, and what anything
 	// outside adds to them later; what is made inside from now on can be read. It returns
 	// the version of the rules for OpenGit.

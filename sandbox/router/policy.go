@@ -124,7 +124,12 @@ func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined
 		found.survey.tracked, err = found.hiding.hide(ctx)
 		return found, err
 	}
-	found.survey.tracked = findTracked(short, sb, e.Spec.WorkingDir, keeper)
+	repos, err := keeper.Repositories(short)
+	if err != nil {
+		found.survey.tracked.unknown = []string{err.Error()}
+	} else {
+		found.survey.tracked = findTracked(short, sb, keeper, repos)
+	}
 	return found, found.survey.tracked.act(e.Git)
 }
 
@@ -156,10 +161,10 @@ func (e *Examined) Again(ctx context.Context) ([]string, error) {
 // act does what a policy's git says about closed files that git keeps, but for hiding them.
 func (t tracked) act(git string) error {
 	switch {
-	case git == policy.GitRefuse && t.unknown != "":
-		return fmt.Errorf("whether git keeps content of files that .gooseignore closes is not known (%s), and the policy refuses that; set \"policy\": {\"git\": \"warn\"} to go on", t.unknown)
 	case git == policy.GitRefuse && len(t.paths) > 0:
 		return fmt.Errorf("git keeps content of files that .gooseignore closes (%s), and the policy refuses that; remove them from git's history, or set \"policy\": {\"git\": \"hide\"} or \"warn\"", someOf(t.paths, len(t.paths)))
+	case git == policy.GitRefuse && len(t.unknown) > 0:
+		return fmt.Errorf("whether git keeps content of files that .gooseignore closes is not known (%s), and the policy refuses that; set \"policy\": {\"git\": \"warn\"} to go on", someOf(t.unknown, len(t.unknown)))
 	}
 	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,10 +25,10 @@ const (
 // tracked is what git keeps of closed files.
 type tracked struct {
 	paths []string // a few of them at least
-	// partial says that the history was not looked at in full, and unknown why
-	// nothing is known; both empty when there is no repository.
+	// partial says that not all history was looked at in full, and unknown of which
+	// repositories nothing is known, and why; both empty when there is none.
 	partial bool
-	unknown string
+	unknown []string
 	// shown says that git has a store without their content, where the policy hides it,
 	// and closed why it has not, with all of its objects closed.
 	shown  bool
@@ -39,82 +37,108 @@ type tracked struct {
 
 // findTracked asks git, inside the sandbox, for the names of all files that are in
 // the index, in HEAD, or came to be in any commit that a reference, or its log,
-// leads to. Nothing of the agent's runs yet. What git says is somebody else's words.
-func findTracked(ctx context.Context, sb sandbox.Sandbox, cwd string, keeper sandbox.RuleKeeper) (t tracked) {
-	if !isRepository(cwd) {
-		return t
+// leads to, in each of a project's repositories. Nothing of the agent's runs yet. What
+// git says is somebody else's words.
+func findTracked(ctx context.Context, sb sandbox.Sandbox, keeper sandbox.RuleKeeper, repos sandbox.Repositories) (t tracked) {
+	names := &naming{sb: sb, keeper: keeper, seen: map[string]bool{}}
+	if repos.Partial {
+		t.unknown = append(t.unknown, "the project has more repositories, or files, than are looked through")
 	}
-	seen := map[string]bool{}
-	var found []string
-	ask := func(ctx context.Context, args ...string) error {
-		var batch []string
-		judge := func() error {
-			closed, err := keeper.Judge(ctx, batch)
-			if err != nil {
-				return err
-			}
-			for i, yes := range closed {
-				if yes && len(found) < maxTracked {
-					found = append(found, batch[i])
-				}
-			}
-			batch = batch[:0]
-			return nil
+	var histories []sandbox.Repository
+	hasHead := map[sandbox.Repository]bool{} // there is none in a new repository
+	for _, r := range repos.Found {
+		if err := names.ask(ctx, r, "ls-files", "-z", "--cached"); err != nil {
+			t.unknown = append(t.unknown, inRepository(r, err).Error())
+			continue
 		}
-		err := gitInside(ctx, sb, args, func(name string) error {
-			if seen[name] {
-				return nil
-			}
-			seen[name] = true
-			if batch = append(batch, name); len(batch) < judgeAtOnce {
-				return nil
-			}
-			return judge()
-		})
-		if err2 := judge(); err == nil {
-			err = err2
+		hasHead[r] = names.ask(ctx, r, "ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD") == nil
+		if !r.Linked {
+			histories = append(histories, r)
 		}
-		return err
 	}
-	if err := ask(ctx, "ls-files", "-z", "--cached"); err != nil {
-		t.unknown = err.Error()
-		return t
-	}
-	noHead := ask(ctx, "ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD") // there is none in a new repository
 	history, cancel := context.WithTimeout(ctx, historyTime)
 	defer cancel()
-	err := ask(history, "log", "--all", "--reflog", "-m", "--name-only", "-z", "--format=", "--no-renames", "--diff-filter=AMT", "--root", "--no-relative")
-	t.partial = err != nil && (noHead == nil || history.Err() != nil)
-	slices.Sort(found)
-	t.paths = found
+	for _, r := range histories {
+		err := names.ask(history, r, "log", "--all", "--reflog", "-m", "--name-only", "-z", "--format=", "--no-renames", "--diff-filter=AMT", "--root", "--no-relative")
+		t.partial = t.partial || err != nil && (hasHead[r] || history.Err() != nil)
+	}
+	slices.Sort(names.found)
+	t.paths = names.found
 	return t
 }
 
-// isRepository reports whether a project may be a git repository; nothing of it is
-// read.
-func isRepository(dir string) bool {
-	for _, name := range []string{".git", "objects"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
+// inRepository says in which repository something failed, but for the project's own.
+func inRepository(r sandbox.Repository, err error) error {
+	if r.Tree == "." {
+		return err
 	}
-	return false
+	return fmt.Errorf("in %s: %w", printable(r.Tree), err)
+}
+
+// naming finds closed files among the names that git prints.
+type naming struct {
+	sb     sandbox.Sandbox
+	keeper sandbox.RuleKeeper
+	seen   map[string]bool
+	found  []string
+}
+
+// ask judges the names that a command of git's prints in a repository.
+func (n *naming) ask(ctx context.Context, r sandbox.Repository, args ...string) error {
+	var batch []string
+	judge := func() error {
+		closed, err := n.keeper.Judge(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for i, yes := range closed {
+			if yes && len(n.found) < maxTracked {
+				n.found = append(n.found, batch[i])
+			}
+		}
+		batch = batch[:0]
+		return nil
+	}
+	err := gitInside(ctx, n.sb, gitCall{dir: r.Dir, args: args}, func(name string) error {
+		if name = inProject(r, name); n.seen[name] {
+			return nil
+		}
+		n.seen[name] = true
+		if batch = append(batch, name); len(batch) < judgeAtOnce {
+			return nil
+		}
+		return judge()
+	})
+	if err2 := judge(); err == nil {
+		err = err2
+	}
+	return err
+}
+
+// inProject is a path of a repository's, relative to the project.
+func inProject(r sandbox.Repository, path string) string {
+	if r.Tree == "." {
+		return path
+	}
+	return r.Tree + "/" + path
 }
 
 // gitInside runs git in the sandbox and passes on the names that it prints.
-func gitInside(ctx context.Context, sb sandbox.Sandbox, args []string, each func(name string) error) error {
-	return runGit(ctx, sb, gitCall{args: args, output: func(r io.Reader) error {
+func gitInside(ctx context.Context, sb sandbox.Sandbox, call gitCall, each func(name string) error) error {
+	call.output = func(r io.Reader) error {
 		return eachToken(r, maxGitOutput, func(t string) error {
 			if t = strings.TrimLeft(t, "\n"); t == "" {
 				return nil
 			}
 			return each(t)
 		})
-	}})
+	}
+	return runGit(ctx, sb, call)
 }
 
 // gitCall is a command of git's.
 type gitCall struct {
+	dir       string // the repository's git directory; nothing else is taken for one
 	args, env []string
 	stdin     io.Reader             // nil for none
 	output    func(io.Reader) error // reads what it prints; its error ends git
@@ -126,10 +150,11 @@ func runGit(ctx context.Context, sb sandbox.Sandbox, call gitCall) error {
 	info := sb.Info()
 	env := info.Environment([]string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "HOME=" + info.Home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_PAGER=cat",
+		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_PAGER=cat",
 	})
 	command := append([]string{
 		"git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false",
+		"--git-dir=" + call.dir, "--work-tree=.", // which its configuration would name else
 	}, call.args...)
 	p, err := sb.Start(ctx, sandbox.Command{Args: command, Env: append(env, call.env...), NullStdin: call.stdin == nil})
 	if err != nil {
@@ -218,16 +243,25 @@ func (t tracked) say(git string) string {
 		return "What git keeps of files that .gooseignore closes could not be left out of what the agent sees (" + printable(t.closed) + "), so all of git's objects are closed: git log, diff and commit do not work inside."
 	case hidden && t.shown:
 		return hiddenSay(t)
-	case t.unknown != "" && hidden:
-		return "It is not known whether git keeps content of closed files (" + printable(t.unknown) + "), so git's objects are closed: git log, diff and commit do not work inside."
-	case t.unknown != "":
-		return "It is not known whether git keeps content of files that .gooseignore closes: " + printable(t.unknown) + "."
-	case len(t.paths) == 0 && t.partial:
-		return "Git keeps no content of closed files in its index and HEAD; the history is too long to have been looked at in full."
-	case len(t.paths) == 0:
-		return ""
+	case len(t.unknown) > 0 && hidden:
+		return "It is not known whether git keeps content of closed files (" + someOf(t.unknown, len(t.unknown)) + "), so git's objects are closed: git log, diff and commit do not work inside."
 	}
-	return fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s): the agent can read it from git's objects. To keep it from that, set \"policy\": {\"git\": \"hide\"} or \"refuse\", or remove the files from git's history.", someOf(t.paths, len(t.paths)))
+	said := t.sayFound()
+	if len(t.unknown) > 0 {
+		said = append(said, "It is not known whether git keeps content of files that .gooseignore closes: "+someOf(t.unknown, len(t.unknown))+".")
+	}
+	return strings.Join(said, " ")
+}
+
+// sayFound is say about what is known, where git is not hidden.
+func (t tracked) sayFound() []string {
+	switch {
+	case len(t.paths) > 0:
+		return []string{fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s): the agent can read it from git's objects. To keep it from that, set \"policy\": {\"git\": \"hide\"} or \"refuse\", or remove the files from git's history.", someOf(t.paths, len(t.paths)))}
+	case t.partial:
+		return []string{"Git keeps no content of closed files in its index and HEAD; the history is too long to have been looked at in full."}
+	}
+	return nil
 }
 
 // hiddenSay is say where git works without the content of closed files.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 type gitSandbox struct {
 	*fakeSandbox
 	closedGit bool
+	tooMany   bool // repositories
 }
 
 func (s *gitSandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
@@ -44,6 +46,18 @@ func (s *gitSandbox) Judge(_ context.Context, paths []string) ([]bool, error) {
 		out[i] = filepath.Base(p) == ".env"
 	}
 	return out, nil
+}
+
+func (s *gitSandbox) Repositories(context.Context) (found sandbox.Repositories, err error) {
+	found.Partial = s.tooMany
+	return found, filepath.WalkDir(s.spec.WorkingDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != ".git" {
+			return err
+		}
+		dir, _ := filepath.Rel(s.spec.WorkingDir, path)
+		found.Found = append(found.Found, sandbox.Repository{Dir: dir, Tree: filepath.Dir(dir)})
+		return fs.SkipDir
+	})
 }
 
 func (s *gitSandbox) CloseGit(context.Context) (uint64, error) {
@@ -125,7 +139,7 @@ func TestTrackedFiles(t *testing.T) {
 			if err := b.examine(); err != nil {
 				t.Fatal(err)
 			}
-			if got := b.examined.survey.tracked; !slices.Equal(got.paths, tt.want) || got.partial || got.unknown != "" {
+			if got := b.examined.survey.tracked; !slices.Equal(got.paths, tt.want) || got.partial || len(got.unknown) > 0 {
 				t.Errorf("%+v, want %q", got, tt.want)
 			}
 			if said := b.examined.survey.tracked.say(b.policy.Git); (said != "") != (tt.want != nil) || strings.ContainsAny(said, "\n\x1b") {

@@ -12,6 +12,7 @@ import (
 type keeper interface {
 	closed() sandbox.ClosedFiles
 	judge(paths []string) []bool
+	repositories() sandbox.Repositories
 	closeGit() (rules uint64)
 	openGit(openGitParams) error
 	gitChanged() bool
@@ -70,6 +71,10 @@ func (c *client) judge(p judgeParams) (judgeResult, error) {
 	return withKeeper(c, func(k keeper) (judgeResult, error) { return judgeResult{k.judge(p.Paths)}, nil })
 }
 
+func (c *client) repositories(struct{}) (sandbox.Repositories, error) {
+	return withKeeper(c, func(k keeper) (sandbox.Repositories, error) { return k.repositories(), nil })
+}
+
 func (c *client) closeGit(struct{}) (closeGitResult, error) {
 	return withKeeper(c, func(k keeper) (closeGitResult, error) { return closeGitResult{k.closeGit()}, nil })
 }
@@ -107,6 +112,14 @@ func (h *Host) Judge(ctx context.Context, paths []string) ([]bool, error) {
 		return nil, fmt.Errorf("asking which files are closed: %d answers to %d questions", len(r.Closed), len(paths))
 	}
 	return r.Closed, nil
+}
+
+// Repositories looks for git's repositories, as sandbox.RuleKeeper says.
+func (h *Host) Repositories(ctx context.Context) (found sandbox.Repositories, err error) {
+	if err = h.ctl.call(ctx, "repositories", struct{}{}, &found); err != nil {
+		err = fmt.Errorf("looking for git repositories: %w", err)
+	}
+	return found, err
 }
 
 // CloseGit closes git's objects, as sandbox.RuleKeeper says.

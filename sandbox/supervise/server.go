@@ -204,6 +204,8 @@ func (c *client) handle(m message) (any, error) {
 		return request(c, maySetup, m, c.closed)
 	case "judge":
 		return request(c, maySetup, m, c.judge)
+	case "repositories":
+		return request(c, maySetup, m, c.repositories)
 	case "closeGit":
 		return request(c, maySetup, m, c.closeGit)
 	case "openGit":
