@@ -125,8 +125,12 @@ func (h *hiding) tidy(last int) {
 // for OpenGit.
 func (h *hiding) look(ctx context.Context) (t tracked, stores map[string]string, err error) {
 	repos, err := h.keeper.Repositories(ctx)
-	if err != nil || len(repos.Found) == 0 && !repos.Partial {
+	switch {
+	case err != nil || len(repos.Found) == 0 && !repos.Partial:
 		return t, nil, err
+	case repos.Partial:
+		t.unknown = []string{tooMany}
+		return t, nil, nil
 	}
 	h.made++
 	name := strconv.Itoa(h.made)
@@ -135,6 +139,11 @@ func (h *hiding) look(ctx context.Context) (t tracked, stores map[string]string,
 	_ = registry.RemoveDir(home) // of an earlier gander
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return t, nil, err
+	}
+	for i := range repos.Found { // git takes no directory for a store that is not there
+		if err := os.Mkdir(filepath.Join(home, strconv.Itoa(i)), 0o700); err != nil {
+			return t, nil, err
+		}
 	}
 	sb, done, err := h.lookingSandbox(ctx, home)
 	if err != nil {

@@ -42,7 +42,7 @@ type tracked struct {
 func findTracked(ctx context.Context, sb sandbox.Sandbox, keeper sandbox.RuleKeeper, repos sandbox.Repositories) (t tracked) {
 	names := &naming{sb: sb, keeper: keeper, seen: map[string]bool{}}
 	if repos.Partial {
-		t.unknown = append(t.unknown, "the project has more repositories, or files, than are looked through")
+		t.unknown = append(t.unknown, tooMany)
 	}
 	var histories []sandbox.Repository
 	hasHead := map[sandbox.Repository]bool{} // there is none in a new repository
@@ -66,6 +66,9 @@ func findTracked(ctx context.Context, sb sandbox.Sandbox, keeper sandbox.RuleKee
 	t.paths = names.found
 	return t
 }
+
+// tooMany is why not all repositories of a project are known.
+const tooMany = "the project has more repositories, or files, than are looked through"
 
 // inRepository says in which repository something failed, but for the project's own.
 func inRepository(r sandbox.Repository, err error) error {

@@ -132,6 +132,10 @@ func TestTrackedFiles(t *testing.T) {
 		"of an odd name":                 {start + "mkdir 'x\ny' && echo s > 'x\ny/.env' && git add . && git commit -qm two", []string{"x\ny/.env"}},
 		"reset away":                     {start + "echo s > .env && git add .env && git commit -qm two && git reset -q --hard HEAD~1", []string{".env"}},
 		"hidden by a replacement":        {start + "echo s > .env && git add .env && git commit -qm two && git replace HEAD HEAD~1", []string{".env"}},
+		"in a clone below":               {start + "git init -q c/d && echo s > c/d/.env && git -C c/d add .env && git -C c/d commit -qm two && git -C c/d rm -q .env", []string{"c/d/.env"}},
+		"in a submodule":                 {start + "mkdir .git/modules && git init -q --separate-git-dir=.git/modules/m m && echo s > m/.env && git -C m add .env && git -C m commit -qm two", []string{"m/.env"}},
+		"in a linked work tree's index":  {start + "git worktree add -q w && echo s > w/.env && git -C w add .env", []string{"w/.env"}},
+		"where the configuration lies":   {"git init -q c && git -C c config core.worktree /nowhere && echo s > c/.env && git --git-dir=c/.git --work-tree=c add .env", []string{"c/.env"}},
 		"a program in the configuration": {"git init -q . && git config core.fsmonitor 'touch ran;' && git config core.hooksPath h && git config log.showSignature true && git config gpg.program ./ran && echo s > .env && git add -f .env && rm -f ran", []string{".env"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +202,49 @@ func TestGitPolicies(t *testing.T) {
 	b.sb = sb.fakeSandbox
 	if err := b.examine(); err == nil {
 		t.Error("a sandbox without rules hides")
+	}
+}
+
+// TestGitPoliciesOfMany: a repository below the project counts as the project's own, and
+// one that cannot be asked is named, and keeps nothing that is known of others back.
+func TestGitPoliciesOfMany(t *testing.T) {
+	needGit(t)
+	const below = "git init -q . && git init -q c && echo s > c/.env && git -C c add .env"
+	const broken = " && git init -q lost && rm lost/.git/HEAD"
+	for name, tt := range map[string]struct {
+		git, script string
+		tooMany     bool
+		refused     string // all of this
+		said        []string
+	}{
+		"warn":                        {policy.GitWarn, below, false, "", []string{"(c/.env)"}},
+		"warn of what is unknown":     {policy.GitWarn, below + broken, false, "", []string{"(c/.env)", "not known", "in lost: "}},
+		"warn of many":                {policy.GitWarn, below, true, "", []string{"(c/.env)", "not known", "more repositories"}},
+		"refuse":                      {policy.GitRefuse, below, false, "(c/.env)", nil},
+		"refuse what is unknown":      {policy.GitRefuse, "git init -q ." + broken, false, "in lost: ", nil},
+		"refuse many":                 {policy.GitRefuse, "git init -q .", true, "more repositories", nil},
+		"hide nothing":                {policy.GitHide, "git init -q . && git init -q c", false, "", nil},
+		"hide what is unknown":        {policy.GitHide, below + broken, false, "", []string{"objects are closed", "in lost: "}},
+		"hide many":                   {policy.GitHide, "git init -q .", true, "", []string{"objects are closed", "more repositories"}},
+		"hide what is kept elsewhere": {policy.GitHide, below + " && mv c/.git/objects ../o && ln -s ../../../o c/.git/objects", false, "", []string{"objects are closed", "in c: git's objects are in "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, sb := gitBackend(t, tt.script, tt.git)
+			sb.tooMany = tt.tooMany
+			err := b.examine()
+			if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
+				t.Fatalf("%v, want %q", err, tt.refused)
+			}
+			said := b.examined.survey.tracked.say(tt.git)
+			if err == nil && (said != "") != (tt.said != nil) || sb.closedGit != strings.Contains(said, "objects are closed") {
+				t.Errorf("the person is told %q, closed: %v", said, sb.closedGit)
+			}
+			for _, want := range tt.said {
+				if !strings.Contains(said, want) {
+					t.Errorf("%q does not say %q", said, want)
+				}
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,8 +51,9 @@ func hiddenProject(t *testing.T, owner int, pack string) sandbox.Spec {
 	return spec
 }
 
-// give makes everything in a project its owner's, and has git see that.
-func give(t *testing.T, project string, owner int) {
+// give makes everything in a project its owner's, and has git see that, also in the
+// repositories below it that are named.
+func give(t *testing.T, project string, owner int, below ...string) {
 	t.Helper()
 	if owner >= 0 && os.Geteuid() == 0 {
 		if out, err := exec.Command("chown", "-R", strconv.Itoa(owner), project).CombinedOutput(); err != nil {
@@ -59,12 +61,16 @@ func give(t *testing.T, project string, owner int) {
 		}
 	}
 	// Git reads files again, and inside cannot, that are as young as its index.
-	if out, err := outside(t, project, "git ls-files -z | xargs -0 touch -d '1 hour ago' && git status -s -uno"); err != nil || out != "" {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if owner >= 0 && os.Geteuid() == 0 {
-		if err := os.Chown(filepath.Join(project, ".git", "index"), owner, owner); err != nil {
-			t.Fatal(err)
+	for _, dir := range append([]string{"."}, below...) {
+		dir = filepath.Join(project, dir)
+		if out, err := outside(t, dir, "git ls-files -z | xargs -0 touch -d '1 hour ago' && git status -s -uno"); err != nil || out != "" {
+			t.Fatalf("%s: %v: %s", dir, err, out)
+		}
+		if owner < 0 || os.Geteuid() != 0 {
+			continue
+		}
+		if out, err := outside(t, dir, fmt.Sprintf("chown %[1]d:%[1]d $(git rev-parse --git-path index)", owner)); err != nil {
+			t.Fatalf("%s: %v: %s", dir, err, out)
 		}
 	}
 }
@@ -137,6 +143,7 @@ func TestHideGit(t *testing.T, newDriver NewDriver, owner int) {
 		}
 		testGitFollows(t, sb, found, spec, owner)
 	})
+	t.Run("repositories below", func(t *testing.T) { testHideBelow(t, newDriver(t), owner) })
 }
 
 // hide makes a sandbox whose policy's git is "hide".
