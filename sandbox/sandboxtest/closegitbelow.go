@@ -33,7 +33,7 @@ func testHideBelow(t *testing.T, d sandbox.Driver, owner int) {
 	spec := hiddenBelow(t, owner)
 	sb, found := hide(t, d, spec)
 	said := strings.Join(found.Notices(), " ")
-	if !strings.Contains(said, "git works without it") || !strings.Contains(said, "c/clone/.env") {
+	if !strings.Contains(said, "git works without it") || !strings.Contains(said, "(c/clone/.env, gone/.env, linked/.env, …)") {
 		t.Errorf("the person reads %q", said)
 	}
 	for _, dir := range belowProject() {
@@ -50,7 +50,7 @@ func testHideBelow(t *testing.T, d sandbox.Driver, owner int) {
 			}
 		}
 	}
-	if out, errs, st := Run(t, sb, "git log --oneline && git show HEAD:a && git status -s", gitEnv()...); st.Code != 0 || !strings.Contains(out, " M sub") {
+	if out, errs, st := Run(t, sb, "git log --oneline && git show HEAD:a && git status -s && git -C .git/modules/gone show HEAD:a", gitEnv()...); st.Code != 0 || !strings.Contains(out, " M sub") || !strings.Contains(out, "two") {
 		t.Errorf("in the project: exit code %d, %s%s", st.Code, out, errs)
 	}
 	leaks := append(gitLeaks(), "git show HEAD:.env HEAD~1:.env HEAD~2:.env", "git show HEAD~2:copied HEAD~1:copied",
