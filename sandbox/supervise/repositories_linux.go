@@ -43,20 +43,21 @@ type search struct {
 // below looks through a directory, whose files are, or would be, at tree. What cannot
 // be looked at cannot be read inside either.
 func (s *search) below(dir, tree string) {
+	at := func(path string) string { return tree + strings.TrimPrefix(filepath.Dir(path), dir) }
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch parent := filepath.Dir(path); {
+		switch {
 		case err != nil || path == dir:
-		case len(s.found) > maxRepositories || time.Now().After(s.until):
+		case d.IsDir() && (len(s.found) > maxRepositories || time.Now().After(s.until)):
 			s.partial = true
 			return fs.SkipAll
 		case d.Name() == ".git":
-			s.entry(path, tree+strings.TrimPrefix(parent, dir))
+			s.entry(path, at(path))
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case d.Name() == "HEAD" && isBare(parent):
-			s.gitDir(parent, tree+strings.TrimPrefix(parent, dir))
-			return fs.SkipDir // of the parent
+		case d.Name() == "HEAD" && isBare(filepath.Dir(path)):
+			s.gitDir(filepath.Dir(path), at(path))
+			return fs.SkipDir // of what it is in
 		}
 		return nil
 	})
