@@ -1,7 +1,7 @@
 package probe
 
 // committedCases read what git keeps of closed files in a repository above the case's
-// directory: the content of .env, in a pack and loose, in commits, a stash, a reflog
+// directory, and in a clone and a submodule in that: the content of .env, in a pack and loose, in commits, a stash, a reflog
 // alone, a tag, and where nothing leads to. Whoever makes the sandbox hides it, as the
 // policy's git "hide" does.
 func committedCases() []Case {
@@ -44,6 +44,15 @@ everything() { git cat-file --batch-all-objects --batch; }
 		committed("a pack's bytes", `test -n "$(cat .git/objects/pack/*.pack | head -c 4)" && echo "$1"`),
 		committed("a pack unpacked", `git init -q --bare "$OUT/g"; for p in .git/objects/pack/*.pack; do GIT_DIR="$OUT/g" git unpack-objects -q < "$p"; done; cd "$OUT/g"; everything`),
 		committed("a hard link of a pack", `ln .git/objects/pack/*.pack .git/linked; test -n "$(head -c 4 .git/linked)" && echo "$1"; rm -f .git/linked`),
+		committed("git show in a clone below", "git -C clone show HEAD~1:.env"),
+		committed("git log -p in a clone below", "git -C clone log -p --all"),
+		committed("all objects of a clone below", "cd clone && everything"),
+		committed("a pack's bytes of a clone below", `test -n "$(cat clone/.git/objects/pack/*.pack | head -c 4)" && echo "$1"`),
+		committed("alternates of a clone below", `git init -q --bare "$OUT/g"; GIT_DIR="$OUT/g" GIT_ALTERNATE_OBJECT_DIRECTORIES="$PWD/clone/.git/objects" everything`),
+		committed("git log -p in a submodule", "git -C submodule log -p --all"),
+		committed("all objects of a submodule", "cd submodule && everything"),
+		committed("git log -p in a submodule's git directory", "git --git-dir=.git/modules/submodule log -p --all"),
+		{ID: "objects of a clone below inflated", Do: "inflate clone", Needs: []string{"git"}},
 		committed("a renamed pack directory", `mv .git/objects/pack .git/moved; test -n "$(cat .git/moved/*.pack | head -c 4)" && echo "$1"; mv .git/moved .git/objects/pack`),
 	}
 }
