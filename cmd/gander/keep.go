@@ -84,7 +84,7 @@ func (w *wiring) keeperOptions(ctx context.Context, dir keeper.Dir, spec keeper.
 	l.said = map[telemetry.Type]io.Writer{telemetry.Text: l.leaks.Writer(recorded), telemetry.Thought: l.leaks.Writer(recorded)}
 	return keeper.Options{
 		Home: w.config().Home, Dir: dir, Agent: agent, Driver: driver,
-		Place: l.place, Examine: l.examine, OpenModel: l.openModel, OpenEgress: l.openEgress, Leaks: l.look, Log: w.log,
+		Place: l.place, Examine: l.examine, Again: l.again, OpenModel: l.openModel, OpenEgress: l.openEgress, Leaks: l.look, Log: w.log,
 	}, nil
 }
 
@@ -130,9 +130,10 @@ type looping struct {
 	leaks  *router.Leaks
 	said   map[telemetry.Type]io.Writer // look at texts that come in pieces
 
-	// mu guards notice, that of the present sandbox.
-	mu     sync.Mutex
-	notice func(text string)
+	// mu guards notice and examined, which are of the present sandbox.
+	mu       sync.Mutex
+	notice   func(text string)
+	examined *router.Examined
 }
 
 // tell tells the person something about the present sandbox.
@@ -174,7 +175,18 @@ func (l *looping) examine(ctx context.Context, sb sandbox.Sandbox, spec sandbox.
 	if err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	l.examined = found
+	l.mu.Unlock()
 	return found.Notices(), nil
+}
+
+// again does for what has come to git since what examine did.
+func (l *looping) again(ctx context.Context) ([]string, error) {
+	l.mu.Lock()
+	found := l.examined
+	l.mu.Unlock()
+	return found.Again(ctx)
 }
 
 // way is what leads out of the run's sandbox. Nobody is there to be asked about hosts.

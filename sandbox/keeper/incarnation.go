@@ -76,6 +76,9 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 			silence.Stop() // the time that events take to be kept is not the loop's
 			account.correct(ctx, &o)
 			k.hear(o)
+			if o.Event != nil && o.Event.Type == telemetry.IterationStart {
+				in.begin(ctx, l)
+			}
 			silence.Reset(k.o.silence)
 		})
 	}()
@@ -149,6 +152,25 @@ func (in *incarnation) make(ctx context.Context) (start loop.Start, env []string
 	return in.prepare(ctx, place)
 }
 
+// begin lets an iteration run that the loop has announced, when what has come to the
+// sandbox since the last was looked at.
+func (in *incarnation) begin(ctx context.Context, l *process) {
+	if in.k.o.Again == nil {
+		return
+	}
+	said, err := in.k.o.Again(ctx)
+	switch {
+	case ctx.Err() != nil: // there is to be none
+		return
+	case err != nil:
+		said = []string{fmt.Sprintf("What came to git's objects since the last iteration stays closed to the agent (%v).", err)}
+	}
+	for _, text := range said {
+		in.notice(text)
+	}
+	l.send(loop.Command{Type: loop.CommandBegin})
+}
+
 // openWays opens what leads out of the sandbox.
 func (in *incarnation) openWays() (err error) {
 	o := in.k.o
@@ -206,7 +228,7 @@ func (in *incarnation) prepare(ctx context.Context, place Place) (loop.Start, []
 	k.emitting.Unlock()
 	return loop.Start{
 		RunID: run.RunID, Agent: run.Agent, Workspace: run.Workspace, Run: loop.AgentCommand{Args: cmd.Args, Env: cmd.Env},
-		Limits: run.Limits, Pace: run.Pace, Paused: run.Desired == Paused, Prompt: k.prompts.current(), Saved: saved,
+		Limits: run.Limits, Pace: run.Pace, Admitted: k.o.Again != nil, Paused: run.Desired == Paused, Prompt: k.prompts.current(), Saved: saved,
 	}, info.Environment([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + info.Home}), nil
 }
 

@@ -18,7 +18,7 @@ import (
 	"gander.dev/gander/sandbox/telemetry"
 )
 
-// Options configure Run. All fields but OpenEgress, Leaks and Log are required.
+// Options configure Run. All fields but Again, OpenEgress, Leaks and Log are required.
 type Options struct {
 	// Home is gander's home, Dir the run's directory below it.
 	Home string
@@ -31,6 +31,9 @@ type Options struct {
 	// Examine looks at the sandbox before anything hostile runs in it; an error keeps
 	// the loop from starting.
 	Examine func(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec) (notices []string, err error)
+	// Again looks at the sandbox that Examine saw last once more, before an iteration runs
+	// in it; an error is told like a notice. Nil does not.
+	Again func(ctx context.Context) (notices []string, err error)
 	// OpenModel opens the way to the model, observe hears what became of each call.
 	OpenModel func(notice func(text string), observe func(loop.ModelEvent)) (Model, error)
 	// OpenEgress opens the way to other hosts; nil, or nil from it, means none.

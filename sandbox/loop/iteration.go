@@ -53,8 +53,13 @@ func (l *Loop) iterate(ctx context.Context) error {
 	it, text := l.begin(cancel)
 	l.save() // its number is used now, whatever comes
 	_ = l.vitals(false)
+	select {
+	case <-l.admitted: // too late, of the one before
+	default:
+	}
 	l.emit(telemetry.Event{Type: telemetry.IterationStart, Iteration: it.number, Summary: fmt.Sprintf("Starting iteration %d", it.number)})
 	before, _ := readTail(l.o.Start.Workspace, memoryFile)
+	l.admit(ctx)
 	exit, err := it.run(ctx, text)
 	v := it.judge(ctx, exit, err)
 	l.mu.Lock()
@@ -66,6 +71,25 @@ func (l *Loop) iterate(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// admitTime is how long an iteration waits for a keeper that does not let it begin.
+// Nothing is open then that should not be.
+const admitTime = 3 * time.Minute
+
+// admit waits until the keeper lets the iteration begin, where it said that it would.
+func (l *Loop) admit(ctx context.Context) {
+	if !l.o.Start.Admitted {
+		return
+	}
+	t := time.NewTimer(admitTime)
+	defer t.Stop()
+	select {
+	case <-l.admitted:
+	case <-ctx.Done():
+	case <-t.C:
+		l.log.Warn("the keeper has not let the iteration begin; it begins", "after", admitTime)
+	}
 }
 
 // ErrLeft is returned by a Runner when something of the agent may be left.

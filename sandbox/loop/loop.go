@@ -53,6 +53,8 @@ type Loop struct {
 	log *slog.Logger
 	// wake has an element when a command may have changed what is to be done.
 	wake chan struct{}
+	// admitted has an element when the keeper has let an iteration begin.
+	admitted chan struct{}
 
 	// out guards the calls of Output, and shown, the last state that was told.
 	out   sync.Mutex
@@ -80,7 +82,7 @@ func New(o Options) *Loop {
 		o.Start.Pace = DefaultPace
 	}
 	o.Start.Limits = o.Start.Limits.withDefaults()
-	l := &Loop{o: o, log: o.Log, wake: make(chan struct{}, 1), saved: o.Start.Saved}
+	l := &Loop{o: o, log: o.Log, wake: make(chan struct{}, 1), admitted: make(chan struct{}, 1), saved: o.Start.Saved}
 	if o.Start.Prompt.Known {
 		l.saved.Prompt = o.Start.Prompt
 	}
@@ -149,6 +151,12 @@ func (l *Loop) do(c Command) bool {
 	case CommandStop:
 		l.stopping = true
 		l.end(errStopped)
+	case CommandBegin:
+		select {
+		case l.admitted <- struct{}{}:
+		default:
+		}
+		return false
 	case CommandModel:
 		if c.Model != nil && l.now != nil {
 			l.now.model(*c.Model)

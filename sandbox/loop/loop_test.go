@@ -339,6 +339,32 @@ func TestCancelAndStop(t *testing.T) {
 	}, sleeps)
 }
 
+// An iteration waits for a keeper that wants to be asked, but not for one that is silent,
+// and can be ended meanwhile.
+func TestAdmitted(t *testing.T) {
+	looping(t, Start{Pace: time.Second, Admitted: true}, func(r *run) {
+		ran := func(want int) {
+			t.Helper()
+			if synctest.Wait(); len(r.agent.starts()) != want {
+				t.Errorf("%d iterations run, want %d", len(r.agent.starts()), want)
+			}
+		}
+		time.Sleep(time.Minute)
+		ran(0)
+		r.Do(Command{Type: CommandBegin})
+		ran(1)
+		r.Do(Command{Type: CommandBegin}) // while it runs: not for the next
+		time.Sleep(time.Minute)
+		ran(1)
+		time.Sleep(admitTime)
+		ran(2)
+		time.Sleep(10 * time.Second)
+		r.Do(Command{Type: CommandStop})
+		time.Sleep(time.Second)
+		r.ended(telemetry.Stopped)
+	}, works)
+}
+
 func TestTimes(t *testing.T) {
 	tests := map[string]struct {
 		limits Limits

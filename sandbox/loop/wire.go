@@ -19,6 +19,7 @@ import (
 const (
 	CommandStart   = "start"   // the first one; what follows is for this run
 	CommandPrompt  = "prompt"  // what the run is asked is another text now
+	CommandBegin   = "begin"   // the iteration that was announced may run, see Start.Admitted
 	CommandMessage = "message" // words of the operator for the next iteration
 	CommandPause   = "pause"   // no iteration after the one that runs
 	CommandResume  = "resume"  // on with it; a tripped circuit breaker is reset
@@ -64,6 +65,9 @@ type Start struct {
 	// Limits bound the run and Pace is the time between iterations; see their fields.
 	Limits Limits        `json:"limits"`
 	Pace   time.Duration `json:"pace"` // nanoseconds; 0 is DefaultPace
+	// Admitted has an iteration, once its start is told, wait for CommandBegin, a few
+	// minutes at most: the keeper looks at what has come to the sandbox since the last.
+	Admitted bool `json:"admitted,omitempty"`
 	// Paused has the loop begin paused.
 	Paused bool `json:"paused,omitempty"`
 	// Prompt is what the run is asked.

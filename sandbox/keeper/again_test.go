@@ -1,0 +1,62 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/telemetry"
+)
+
+// An iteration runs when the sandbox was looked at again, also where that has failed, and
+// the person learns what was found.
+func TestAgain(t *testing.T) {
+	ran := make(chan int64, 10)
+	r := newRig(t, func(l *fakeLoop) {
+		start, _ := l.until(loop.CommandStart)
+		for n := int64(1); start.Start != nil && start.Start.Admitted; n++ {
+			l.say(begin(n))
+			if _, ok := l.until(loop.CommandBegin); !ok {
+				return
+			}
+			ran <- n
+			l.say(end(n))
+		}
+	})
+	looked := make(chan error)
+	r.o.Again = func(ctx context.Context) ([]string, error) {
+		select {
+		case err := <-looked:
+			return []string{"something was found"}, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	r.start()
+	await(t, "the first iteration", func() bool {
+		return r.plane.count(func(e telemetry.Event) bool { return e.Type == telemetry.IterationStart }) == 1
+	})
+	select {
+	case n := <-ran:
+		t.Errorf("iteration %d runs before anybody has looked", n)
+	case <-time.After(50 * time.Millisecond):
+	}
+	looked <- nil
+	looked <- errors.New("it went wrong")
+	if first, second := <-ran, <-ran; first != 1 || second != 2 {
+		t.Errorf("iterations %d and %d ran", first, second)
+	}
+	for _, text := range []string{"something was found", "stays closed to the agent (it went wrong)"} {
+		await(t, text, func() bool {
+			return r.plane.count(func(e telemetry.Event) bool { return e.Type == Notice && strings.Contains(e.Content, text) }) == 1
+		})
+	}
+	r.stop() // while it looks
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	r.contiguous()
+}
