@@ -273,5 +273,5 @@ func hiddenSay(t tracked) string {
 	if len(t.paths) > 0 {
 		what = someOf(t.paths, len(t.paths))
 	}
-	return fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s). Inside, git works without it: what would show it fails (\"Permission denied\", \"unable to read\"), as do gc and clone, and what you commit meanwhile is there from the next prompt on.", what)
+	return fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s). Inside, git works without it: what would show it fails (\"Permission denied\", \"unable to read\"), as do gc and clone, and what you commit meanwhile is there from the next prompt, or iteration of a loop, on.", what)
 }
