@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,18 +16,7 @@ func TestGitIsHidden(t *testing.T) {
 	inCells(t, func(t *testing.T, w *world) {
 		w.write(w.mkdir("gander"), "config.json", `{"policy": {"git": "hide"}}`)
 		dir := w.mkdir("project")
-		git := func(script string) string {
-			t.Helper()
-			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
-				"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%s: %v: %s", script, err, out)
-			}
-			return string(out)
-		}
+		git := func(script string) string { return commits(t, dir, script) }
 		git("git init -q . && git config user.name a && git config user.email a@b && echo s3cr3t-one > .env && echo one > a && git add -f . && git commit -qm one && touch -d '1 hour ago' .env a && git status -s && git gc -q")
 		e := w.gander(nil)
 		e.initialize()
@@ -58,4 +48,55 @@ func TestGitIsHidden(t *testing.T) {
 			t.Errorf("left behind: %q", left)
 		}
 	})
+}
+
+// commits is what a script with git says in a project, outside.
+func commits(t *testing.T, dir, script string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+	return string(out)
+}
+
+// So does a loop's agent, with the next iteration, also in a clone below its workspace.
+func TestLoopGitIsHidden(t *testing.T) {
+	w := newWorld(t, home, 0)
+	w.write(w.mkdir("gander"), "config.json", `{"policy": {"git": "hide"}}`)
+	work := w.mkdir("work")
+	commits(t, work, "git init -q . && git init -q c && cd c && echo s3cr3t-one > .env && echo plank-one > a && git add -f . && git commit -qm one && touch -d '1 hour ago' .env a && git status -s")
+	p := w.serve(t)
+	r := p.loop(home, script(t, home.runs("cd c; (git show HEAD:a; git log -p --all; git show HEAD:.env; cat .git/objects/*/*) > ../now 2>&1; mv ../now ../seen"), says("done with it.")), map[string]any{"workspace": work})
+	sees := func(text string) {
+		t.Helper()
+		defer func() {
+			if t.Failed() {
+				seen, _ := os.ReadFile(filepath.Join(work, "seen"))
+				t.Logf("the agent saw %.3000q", seen)
+			}
+		}()
+		eventually(t, "the agent to see "+text, func() bool {
+			seen, _ := os.ReadFile(filepath.Join(work, "seen"))
+			if strings.Contains(string(seen), "s3cr3t-") {
+				t.Fatalf("the agent saw %q", seen)
+			}
+			return strings.Contains(string(seen), text)
+		})
+	}
+	sees("plank-one")
+	commits(t, filepath.Join(work, "c"), "echo s3cr3t-two > .env && echo plank-two > a && git commit -qam two && touch -d '1 hour ago' .env a && git status -s")
+	sees("plank-two")
+	if made := slices.DeleteFunc(r.events(), func(e told) bool { return e.State != "waiting" || !strings.Contains(e.Reason, "made again") }); len(made) > 0 {
+		t.Errorf("the sandbox was made again: %+v", made)
+	}
+	if out, code := w.run(t, p.env, needGander(t), "loop", "stop", r.id); code != 0 {
+		t.Fatalf("gander loop stop ends with %d: %s", code, out)
+	}
+	gone(t, patience, p.keepers)
+	r.checkWhole()
 }
