@@ -26,9 +26,14 @@ func launch(p privileges, owner *os.File, serve func(listener int)) (pid int, er
 	if err != nil {
 		return 0, fmt.Errorf("the launcher's arguments: %w", err)
 	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = null.Close() }()
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{os.Args[0], Verb, roleLauncher, string(own)}, Dir: "/", Env: []string{},
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ExtraFiles: []*os.File{owner},
+		Stdin: null, Stdout: null, Stderr: os.Stderr, ExtraFiles: []*os.File{owner},
 	}
 	if !p.Keep {
 		defer takeBlame()()
