@@ -302,6 +302,10 @@ func (id *Identity) take() error {
 		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); e != 0 {
 			return fmt.Errorf("setresuid %d: %w", id.UID, e)
 		}
+		// The kernel does as fs.suid_dumpable says, for the whole process.
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return fmt.Errorf("closing the process to others: %w", err)
+		}
 	}
 	have, err := capabilities()
 	if err != nil {

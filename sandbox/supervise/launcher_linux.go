@@ -138,7 +138,8 @@ func changeIdentity(p privileges) error {
 	if _, _, e := syscall.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); e != 0 {
 		return fmt.Errorf("setresuid %d: %w", id.UID, e)
 	}
-	return nil
+	// The kernel does as fs.suid_dumpable says, for all threads of S.
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
 func dropCapabilities(p privileges) error {
