@@ -142,10 +142,26 @@ func needWine(t *testing.T) string {
 	}
 	build("gander.exe", "gander.dev/gander/cmd/gander")
 	build("bin/pwsh.exe", "./testdata/pwsh")
+	keepWineserver(t, dir)
 	wine(t, dir, "wineboot", "--init")
 	addRandomness(t, dir)
-	t.Cleanup(func() { wine(t, dir, "wineserver", "--kill") })
 	return dir
+}
+
+// keepWineserver starts the server of wine's prefix and keeps it to the end of the
+// test: Debian's ends with the last program it knows, and takes with it one that is
+// being made just then, which waits for ever.
+func keepWineserver(t *testing.T, dir string) {
+	t.Helper()
+	server := exec.Command("wineserver", "--foreground", "--persistent")
+	server.Env = append(list(wineEnv(dir)), "PATH="+os.Getenv("PATH"), "HOME="+dir)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		wine(t, dir, "wineserver", "--kill")
+		_ = server.Wait() // 1, as it is killed
+	})
 }
 
 // addRandomness gives wine the one library that it lacks and Go needs.
