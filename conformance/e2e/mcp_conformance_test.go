@@ -153,15 +153,11 @@ func needWine(t *testing.T) string {
 // being made just then, which waits for ever.
 func keepWineserver(t *testing.T, dir string) {
 	t.Helper()
-	server := exec.Command("wineserver", "--foreground", "--persistent")
-	server.Env = append(list(wineEnv(dir)), "PATH="+os.Getenv("PATH"), "HOME="+dir)
-	if err := server.Start(); err != nil {
+	if err := os.Mkdir(wineEnv(dir)["WINEPREFIX"], 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		wine(t, dir, "wineserver", "--kill")
-		_ = server.Wait() // 1, as it is killed
-	})
+	wine(t, dir, "wineserver", "--persistent") // which returns when it serves
+	t.Cleanup(func() { wine(t, dir, "wineserver", "--kill") })
 }
 
 // addRandomness gives wine the one library that it lacks and Go needs.
@@ -192,8 +188,15 @@ func wine(t *testing.T, dir string, command ...string) {
 	defer done()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(list(wineEnv(dir)), "PATH="+os.Getenv("PATH"), "HOME="+dir)
-	if words, err := cmd.CombinedOutput(); err != nil && command[0] != "wineserver" {
-		t.Fatalf("%s: %v: %s", strings.Join(command, " "), err, words)
+	words, err := os.CreateTemp(dir, "words-") // a pipe would be kept by wine's services
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = words.Close() }()
+	cmd.Stdout, cmd.Stderr = words, words
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(words.Name())
+		t.Fatalf("%s: %v: %s", strings.Join(command, " "), err, said)
 	}
 }
 
