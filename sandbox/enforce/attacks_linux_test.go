@@ -103,6 +103,7 @@ E`),
 		shell("by /proc/self/root", `cat "/proc/self/root$PWD/.env"`),
 		shell("by /proc/thread-self", "cat /proc/thread-self/cwd/.env"),
 		shell("by /proc of the shell", "cat /proc/$$/cwd/.env"),
+		shell("by a detour in /proc", `cat /proc/self/../self/cwd/.env || cat "/proc/self/../../$PWD/.env" || cat "/proc/self/task/../root/$PWD/.env"`),
 		shell("by a link to /proc", "ln -s /proc/self/cwd c; cat c/.env"),
 		shell("by /dev/fd", "exec 9<. 2>/dev/null; cat /dev/fd/9/.env || cat /proc/self/fd/9/.env"),
 		openWith("by openat of a directory", func(dir string) (int, error) {
@@ -285,13 +286,22 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// identities are whom the supervised processes may be here.
-func identities(t *testing.T) map[string]*Identity {
+// placement is what a Guard is told about where it is.
+type placement struct {
+	id           *Identity
+	staticMounts bool
+}
+
+func placements(t *testing.T) map[string]placement {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		return map[string]*Identity{"ordinary user": nil}
+		return map[string]placement{"ordinary user": {}, "ordinary user, static mounts": {staticMounts: true}}
 	}
-	return map[string]*Identity{"root": nil, "root for another user": {UID: 1234, GID: 1234}}
+	other := &Identity{UID: 1234, GID: 1234}
+	return map[string]placement{
+		"root": {}, "root, static mounts": {staticMounts: true},
+		"root for another user": {id: other}, "root for another user, static mounts": {id: other, staticMounts: true},
+	}
 }
 
 func stage(t *testing.T) (dir, out string) {
@@ -311,12 +321,12 @@ func testPolicy() func() Policy {
 
 func TestAttacks(t *testing.T) {
 	requireSupport(t)
-	for who, id := range identities(t) {
+	for who, where := range placements(t) {
 		for _, a := range attacks() {
 			t.Run(who+"/"+a.name, func(t *testing.T) {
 				dir, _ := stage(t)
 				var r report
-				s := start(t, dir, testPolicy(), id, "attack", a.name)
+				s := start(t, dir, testPolicy(), where, "attack", a.name)
 				s.run(t, &r)
 				if r.Leak {
 					t.Errorf("the secret got out: %s", r.Said)
@@ -335,13 +345,13 @@ func TestAttacks(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	requireSupport(t)
-	for who, id := range identities(t) {
+	for who, where := range placements(t) {
 		for _, a := range changeAttacks() {
 			t.Run(who+"/"+a.name, func(t *testing.T) {
 				dir, _ := stage(t)
 				before := files(t, dir)
 				var r report
-				start(t, dir, testPolicy(), id, "attack", a.name).run(t, &r)
+				start(t, dir, testPolicy(), where, "attack", a.name).run(t, &r)
 				for name, was := range before {
 					if now := files(t, dir)[name]; now != was {
 						t.Errorf("%s was %q and is %q; inside said %s", name, was, now, r.Said)

@@ -25,7 +25,7 @@ until [ -e go ]; do sleep 0.02; done; cat open > copy; wait; test -e b`),
 func TestStuckCall(t *testing.T) {
 	requireSupport(t)
 	dir, _ := stage(t)
-	s := start(t, dir, testPolicy(), nil, "use", stuckUse)
+	s := start(t, dir, testPolicy(), placement{}, "use", stuckUse)
 	release := s.guard.Hold(time.Minute)
 	defer release()
 	var pid string

@@ -27,7 +27,7 @@ exec 3< a; exec 4> b; read -r l <&3; test "$l" = there; echo back >&4; wait; gre
 func TestFIFOsOfTheDead(t *testing.T) {
 	requireSupport(t)
 	dir, _ := stage(t)
-	s := start(t, dir, testPolicy(), nil, "use", "killed while it waits")
+	s := start(t, dir, testPolicy(), placement{}, "use", "killed while it waits")
 	waiting := func() int {
 		s.guard.parking.mu.Lock()
 		defer s.guard.parking.mu.Unlock()
@@ -68,7 +68,7 @@ func TestFIFOs(t *testing.T) {
 			}
 			dir, _ := stage(t)
 			var r report
-			start(t, dir, testPolicy(), nil, "use", name).run(t, &r)
+			start(t, dir, testPolicy(), placement{}, "use", name).run(t, &r)
 			if !r.Leak {
 				t.Errorf("ordinary work fails inside: %s", r.Said)
 			}

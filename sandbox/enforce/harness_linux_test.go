@@ -105,8 +105,8 @@ type supervised struct {
 	denials []Denial
 }
 
-// start runs the inside with arguments, as identity when one is given.
-func start(t *testing.T, tree string, policy func() Policy, id *Identity, args ...string) *supervised {
+// start runs the inside with arguments.
+func start(t *testing.T, tree string, policy func() Policy, where placement, args ...string) *supervised {
 	t.Helper()
 	s := &supervised{}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -116,7 +116,7 @@ func start(t *testing.T, tree string, policy func() Policy, id *Identity, args .
 	theirs := os.NewFile(uintptr(pair[1]), "theirs")
 	var child atomic.Int64
 	s.guard, err = New(Options{
-		Trees: []Tree{{Path: tree, Policy: policy}}, Identity: id,
+		Trees: []Tree{{Path: tree, Policy: policy}}, Identity: where.id, StaticMounts: where.staticMounts,
 		Inside: func(pid int) bool { return descends(pid, int(child.Load())) },
 		Denied: func(d Denial) {
 			s.mu.Lock()
@@ -131,7 +131,7 @@ func start(t *testing.T, tree string, policy func() Policy, id *Identity, args .
 	s.cmd.Dir, s.cmd.Env = tree, append(os.Environ(), roleVariable+"=launch")
 	s.cmd.ExtraFiles, s.cmd.Stdout, s.cmd.Stderr = []*os.File{theirs}, &s.stdout, &s.stderr
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if id != nil {
+	if id := where.id; id != nil {
 		s.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(id.UID), Gid: uint32(id.GID)}
 	}
 	if err := s.cmd.Start(); err != nil {

@@ -54,7 +54,7 @@ func TestNear(t *testing.T) {
 	requireSupport(t)
 	neverBusy(t)
 	dir, _ := stage(t)
-	s := start(t, dir, testPolicy(), nil, "use", endlessUse)
+	s := start(t, dir, testPolicy(), placement{}, "use", endlessUse)
 	waitFor(t, "the near worker", func() bool { return s.guard.crew.near.state.Load() != nearAway })
 	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestNearStarves(t *testing.T) {
 	hog(t)
 	work := func(use string) (barred bool) {
 		dir, _ := stage(t)
-		s := start(t, dir, testPolicy(), nil, "use", use)
+		s := start(t, dir, testPolicy(), placement{}, "use", use)
 		var r report
 		s.run(t, &r)
 		if !r.Leak {

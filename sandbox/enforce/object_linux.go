@@ -116,7 +116,7 @@ func (t *task) permitProc(path string, write bool) unix.Errno {
 		return unix.EACCES
 	case err != nil:
 		return 0
-	case pid != t.g.self && (t.g.o.Inside(pid) || pid == t.process()):
+	case pid == t.tid, pid != t.g.self && (t.g.o.Inside(pid) || pid == t.process()):
 		return 0
 	case rest == "" || !write && slices.Contains(harmless(), rest):
 		return 0

@@ -36,18 +36,19 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 	if !ok {
 		return -1, 0, false
 	}
-	base, rest := t.g.nearest(absolute)
+	own, ofCaller := t.own(absolute)
+	base, rest := t.g.nearest(own)
 	fd, err := unix.Openat2(base, rest, &unix.OpenHow{ // O_NONBLOCK: it may be a FIFO
 		Flags:   uint64(flags&(openFlags|unix.O_NOFOLLOW) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK),
 		Resolve: t.g.fixed() | unix.RESOLVE_NO_SYMLINKS,
 	})
-	if errors.Is(err, unix.ENOENT) && name[0] == '/' {
+	if errors.Is(err, unix.ENOENT) && name[0] == '/' && !ofCaller {
 		return -1, unix.ENOENT, true
 	}
 	if err != nil {
 		return -1, 0, false
 	}
-	kind, e, handled := t.judgeDirect(fd, cleaned(absolute), flags&unix.O_ACCMODE != unix.O_RDONLY)
+	kind, e, handled := t.judgeDirect(fd, cleaned(own), flags&unix.O_ACCMODE != unix.O_RDONLY)
 	switch {
 	case e == 0 && handled && kind == unix.S_IFIFO && flags&(unix.O_NONBLOCK|unix.O_ACCMODE) == unix.O_RDONLY:
 		// It has to be waited for. Who waits to write has been let in, and must not find
@@ -62,6 +63,17 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 		return -1, e, handled
 	}
 	return fd, 0, true
+}
+
+// own is a path through the caller's own directory in /proc without the link that leads
+// there, as programs that start look themselves up. What is not in a proc file system is
+// not judged by it: see judgeDirect.
+func (t *task) own(absolute string) (path string, ofCaller bool) {
+	rest, ok := strings.CutPrefix(absolute, "/proc/self/")
+	if !ok || !t.leads() {
+		return absolute, false
+	}
+	return "/proc/" + decimal(t.tid) + "/" + rest, true
 }
 
 // cleaned is path.Clean, which costs as much as a system call, where it would change
@@ -85,7 +97,7 @@ func (t *task) absolute(dir int32, name string) (string, bool) {
 		return name, true
 	}
 	link, ok := t.baseLink(dir)
-	if !ok {
+	if !ok || !t.leads() {
 		return "", false
 	}
 	var buf [1024]byte

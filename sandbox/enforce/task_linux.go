@@ -128,6 +128,17 @@ func (t *task) process() int {
 	return t.tid
 }
 
+// leads reports that the caller's thread is its process's first, whose number the
+// process has: others have no pidfd (pidfd_open(2)).
+func (t *task) leads() bool {
+	fd, err := unix.PidfdOpen(t.tid, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
+}
+
 // mode is the mode of something new, with the caller's umask applied.
 func (t *task) mode(mode uint32) (uint32, unix.Errno) {
 	mask, err := strconv.ParseUint(t.status("Umask:"), 8, 32)

@@ -29,17 +29,39 @@ func script(s string) func(string) ([]byte, error) {
 // uses are what people and their tools do all day.
 func uses() map[string]func(string) ([]byte, error) {
 	return map[string]func(string) ([]byte, error){
-		"files":            script(`echo a > a; cat a; cp a b; mv b c; ln a d; ln -s a e; cat e d; rm a c d e; mkdir -p x/y; rmdir x/y; rm -r x`),
-		"editors' saves":   script(`echo 1 > f; echo 2 > f.tmp; mv f.tmp f; grep -q 2 f; sed -i s/2/3/ f; grep -q 3 f; test "$(stat -c %a f)" = 666`),
-		"umask":            script(`umask 027; echo > f; test "$(stat -c %a f)" = 640; mkdir d; test "$(stat -c %a d)" = 750`),
-		"owner":            script(`echo > f; test "$(stat -c %u f)" = "$(id -u)"`),
-		"exclusive":        script(`set -o noclobber; echo > f; ! echo > f 2>/dev/null`),
-		"appending":        script(`echo a > f; echo b >> f; test "$(wc -l < f)" = 2; truncate -s 1 f; test "$(stat -c %s f)" = 1`),
-		"temporary":        script(`t=$(mktemp); echo > "$t"; rm "$t"; python3 -c 'import tempfile; f=tempfile.TemporaryFile(); f.write(b"x"); f.close()'`),
-		"unnamed file":     script(`python3 -c 'import os; f=os.open(".",os.O_TMPFILE|os.O_RDWR,0o600); os.write(f,b"x"); os.set_inheritable(f,True); os.execvp("ln",["ln","-L","/proc/self/fd/%d"%f,"named"])'; test -s named`),
-		"devices":          script(`echo > /dev/null; head -c 8 /dev/urandom | wc -c; head -c 1 /dev/zero > /dev/null; : > /dev/stderr; echo x > /dev/stdout`),
-		"pipes and fifos":  script(`mkfifo p; (echo hello > p &) ; read -r l < p; test "$l" = hello; echo y | cat | grep -q y`),
-		"process of mine":  script(`cat /proc/self/status > /dev/null; cat /proc/$$/maps > /dev/null; ls /proc/self/fd > /dev/null; cat /proc/meminfo > /dev/null`),
+		"files":           script(`echo a > a; cat a; cp a b; mv b c; ln a d; ln -s a e; cat e d; rm a c d e; mkdir -p x/y; rmdir x/y; rm -r x`),
+		"editors' saves":  script(`echo 1 > f; echo 2 > f.tmp; mv f.tmp f; grep -q 2 f; sed -i s/2/3/ f; grep -q 3 f; test "$(stat -c %a f)" = 666`),
+		"umask":           script(`umask 027; echo > f; test "$(stat -c %a f)" = 640; mkdir d; test "$(stat -c %a d)" = 750`),
+		"owner":           script(`echo > f; test "$(stat -c %u f)" = "$(id -u)"`),
+		"exclusive":       script(`set -o noclobber; echo > f; ! echo > f 2>/dev/null`),
+		"appending":       script(`echo a > f; echo b >> f; test "$(wc -l < f)" = 2; truncate -s 1 f; test "$(stat -c %s f)" = 1`),
+		"temporary":       script(`t=$(mktemp); echo > "$t"; rm "$t"; python3 -c 'import tempfile; f=tempfile.TemporaryFile(); f.write(b"x"); f.close()'`),
+		"unnamed file":    script(`python3 -c 'import os; f=os.open(".",os.O_TMPFILE|os.O_RDWR,0o600); os.write(f,b"x"); os.set_inheritable(f,True); os.execvp("ln",["ln","-L","/proc/self/fd/%d"%f,"named"])'; test -s named`),
+		"devices":         script(`echo > /dev/null; head -c 8 /dev/urandom | wc -c; head -c 1 /dev/zero > /dev/null; : > /dev/stderr; echo x > /dev/stdout`),
+		"pipes and fifos": script(`mkfifo p; (echo hello > p &) ; read -r l < p; test "$l" = hello; echo y | cat | grep -q y`),
+		"process of mine": script(`cat /proc/self/status > /dev/null; cat /proc/$$/maps > /dev/null; ls /proc/self/fd > /dev/null; cat /proc/meminfo > /dev/null`),
+		"self, by threads": script(`python3 - <<'E'
+import os,threading
+def look():
+    for link, task in (("self", os.getpid()), ("thread-self", threading.get_native_id())):
+        number = open("/proc/%s/stat" % link).read().split()[0]
+        assert int(number) == task, (link, number, task)
+        assert ("Pid:\t%d\n" % task) in open("/proc/%s/./status" % link).read(), link
+    assert open("/proc/self/../self/environ").read() == open("/proc/%d/environ" % os.getpid()).read()
+    for missing in "/proc/self/nothing", "/proc/self/maps/nothing":
+        try: open(missing)
+        except OSError: continue
+        raise AssertionError(missing)
+    with open("/proc/self/comm", "w") as f: f.write("named")
+    assert open("/proc/self/comm").read() == "named\n"
+look()
+failed=[]
+def other():
+    try: look()
+    except BaseException as e: failed.append(e)
+t=threading.Thread(target=other); t.start(); t.join()
+if failed: raise failed[0]
+E`),
 		"locks":            script(`flock l true; flock -s l cat l`),
 		"mmap":             script(`python3 -c 'import mmap; f=open("m","w+b"); f.write(b"x"*4096); f.flush(); m=mmap.mmap(f.fileno(),0); m[0:1]=b"y"; m.flush()'; grep -q ^y m`),
 		"compile and run":  script(`for i in 1 2 3 4 5; do printf '#!/bin/sh\necho ran' > s$i; chmod +x s$i; ./s$i | grep -q ran; done`),
@@ -116,7 +138,7 @@ func tries() []string { return []string{"talking outside", "reading an alias"} }
 
 func TestUses(t *testing.T) {
 	requireSupport(t)
-	for who, id := range identities(t) {
+	for who, where := range placements(t) {
 		for name := range uses() {
 			if slices.Contains(tries(), name) {
 				continue
@@ -128,7 +150,7 @@ func TestUses(t *testing.T) {
 				}
 				dir, _ := stage(t)
 				var r report
-				start(t, dir, testPolicy(), id, "use", name).run(t, &r)
+				start(t, dir, testPolicy(), where, "use", name).run(t, &r)
 				if !r.Leak {
 					t.Errorf("ordinary work fails inside: %s", r.Said)
 				}
@@ -143,7 +165,7 @@ func TestUses(t *testing.T) {
 func TestSignals(t *testing.T) {
 	requireSupport(t)
 	dir, _ := stage(t)
-	s := start(t, dir, testPolicy(), nil, "use", "reading again and again")
+	s := start(t, dir, testPolicy(), placement{}, "use", "reading again and again")
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -204,7 +226,7 @@ func TestHostReplaces(t *testing.T) {
 	if err := os.Symlink(".env", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, dir, testPolicy(), nil, "race")
+	s := start(t, dir, testPolicy(), placement{}, "race")
 	for i := range rounds {
 		temporary := filepath.Join(out, "new") // outside, or under a closed name
 		if i%2 == 0 {
@@ -239,7 +261,7 @@ func TestPolicyChanges(t *testing.T) {
 	dir, _ := stage(t)
 	var now atomic.Pointer[rules]
 	now.Store(&rules{})
-	s := start(t, dir, func() Policy { return now.Load() }, nil, "race")
+	s := start(t, dir, func() Policy { return now.Load() }, placement{}, "race")
 	now.Store(&rules{closed: []string{".env"}})
 	for deadline := time.Now().Add(30 * time.Second); s.denied() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -277,7 +299,7 @@ func TestOutsideSocket(t *testing.T) {
 		}
 	}()
 	var r report
-	start(t, dir, testPolicy(), nil, "use", "talking outside").run(t, &r)
+	start(t, dir, testPolicy(), placement{}, "use", "talking outside").run(t, &r)
 	if r.Leak {
 		t.Errorf("inside reached a listener outside: %s", r.Said)
 	}
@@ -308,7 +330,7 @@ func TestMountAlias(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(alias, unix.MNT_DETACH) })
 	var r report
-	start(t, dir, testPolicy(), nil, "use", "reading an alias").run(t, &r)
+	start(t, dir, testPolicy(), placement{}, "use", "reading an alias").run(t, &r)
 	if r.Leak {
 		t.Errorf("read by another mount: %s", r.Said)
 	}
@@ -327,7 +349,7 @@ func TestMovedTree(t *testing.T) {
 			defer func() { watches = unix.InotifyInit1 }()
 			dir, out := stage(t)
 			moved := filepath.Join(out, "moved")
-			s := start(t, dir, testPolicy(), nil, "race")
+			s := start(t, dir, testPolicy(), placement{}, "race")
 			if err := os.Rename(dir, moved); err != nil {
 				t.Fatal(err)
 			}
@@ -373,7 +395,7 @@ func TestOtherProcesses(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(keys(spies())) {
 		var r report
-		s := start(t, dir, testPolicy(), nil, "spy", name)
+		s := start(t, dir, testPolicy(), placement{}, "spy", name)
 		s.run(t, &r)
 		if r.Leak {
 			t.Errorf("%s: %s", name, r.Said)
