@@ -66,8 +66,8 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 }
 
 // own is a path through the caller's own directory in /proc without the link that leads
-// there, as programs that start look themselves up. What is not in a proc file system is
-// not judged by it: see judgeDirect.
+// there, as programs that start look themselves up. /proc is a proc file system: the Guard
+// needs one itself.
 func (t *task) own(absolute string) (path string, ofCaller bool) {
 	rest, ok := strings.CutPrefix(absolute, "/proc/self/")
 	if !ok || !t.leads() {
@@ -97,7 +97,7 @@ func (t *task) absolute(dir int32, name string) (string, bool) {
 		return name, true
 	}
 	link, ok := t.baseLink(dir)
-	if !ok || !t.leads() {
+	if !ok {
 		return "", false
 	}
 	var buf [1024]byte
