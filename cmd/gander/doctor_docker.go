@@ -49,7 +49,9 @@ func (a *app) examineImage(ctx context.Context, d *docker.Driver, agent string, 
 	build := "gander sandbox build " + agent
 	mendable := func(c check) check {
 		if a.cfg.Sandbox.Image == "" && pinnedVersion(agent) != "" {
-			c.fix = func(ctx context.Context) error { return a.buildImages(ctx, []string{agent}, false) }
+			c.fix = func(ctx context.Context) error {
+				return a.buildImages(ctx, docker.BuildOptions{Agents: []string{agent}})
+			}
 			c.again = func(ctx context.Context) check { return a.examineImage(ctx, d, agent, needed) }
 		}
 		return c
@@ -85,15 +87,13 @@ func (a *app) examineImage(ctx context.Context, d *docker.Driver, agent string, 
 	return c
 }
 
-// buildImages builds the images of agents, all of them without names.
-func (a *app) buildImages(ctx context.Context, agents []string, fresh bool) error {
+// buildImages builds images as options say; whatever is this machine's goes to them here.
+func (a *app) buildImages(ctx context.Context, o docker.BuildOptions) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("looking for a checkout: %w", err)
 	}
 	p := a.watch("building the images for docker sandboxes")
-	return p.end(docker.Build(ctx, docker.BuildOptions{
-		Options: a.wire().dockerOptions(a.cfg), Agents: agents, Fresh: fresh,
-		Context: docker.FindContext(dir), Env: a.environ, Output: p,
-	}))
+	o.Options, o.Context, o.Env, o.Output = a.wire().dockerOptions(a.cfg), docker.FindContext(dir), a.environ, p
+	return p.end(docker.Build(ctx, o))
 }

@@ -5,18 +5,23 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"gander.dev/gander/sandbox/docker"
 )
 
 func (a *app) sandboxBuild() *cobra.Command {
 	var fresh bool
+	var snapshot string
 	cmd := &cobra.Command{
 		Use:   "build [AGENT…]",
 		Short: "build the agents' container images",
 		Long: `build builds the images goku-sandbox-<agent>:latest for the docker sandbox, all of them
 or those of the named agents. npm fetches the agents to this machine and checks them against
 the lock file. In a checkout of gander the images are built from its folder sandbox/. The
-same files, packages of Debian and base make the same image, to the bit.`,
-		Example:           "  gander sandbox build\n  gander sandbox build goose",
+same files, packages of Debian and base make the same image, to the bit. Debian's packages
+are those that its archive has now, unless a snapshot pins them; apt checks their signatures
+either way.`,
+		Example:           "  gander sandbox build\n  gander sandbox build goose\n  gander sandbox build --debian-snapshot 20261101T000000Z",
 		ValidArgsFunction: cobra.FixedCompletions(agentNames(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			for _, name := range agents {
@@ -24,9 +29,17 @@ same files, packages of Debian and base make the same image, to the bit.`,
 					return usageError("there is no image for an agent %q; there is one for each of %s", name, strings.Join(agentNames(), ", "))
 				}
 			}
-			return a.buildImages(cmd.Context(), agents, fresh)
+			archive := ""
+			if snapshot != "" {
+				var err error
+				if archive, err = docker.DebianArchive(snapshot); err != nil {
+					return usageError("--debian-snapshot: %v", err)
+				}
+			}
+			return a.buildImages(cmd.Context(), docker.BuildOptions{Agents: agents, Fresh: fresh, Archive: archive})
 		},
 	}
+	cmd.Flags().StringVar(&snapshot, "debian-snapshot", "", "Debian's packages as they were at this `time` (YYYYMMDDTHHMMSSZ, see snapshot.debian.org), or those of the archive at an address")
 	cmd.Flags().BoolVar(&fresh, "no-cache", false, "build everything again, with Debian's packages as they are now")
 	return cmd
 }

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/build"
@@ -27,6 +30,9 @@ type BuildOptions struct {
 	Context string
 	// Fresh builds everything again, with Debian's packages as they are now.
 	Fresh bool
+	// Archive is where Debian's packages are from, see DebianArchive. Empty means the
+	// archives of the base image, as they are now.
+	Archive string
 	// NPM is the npm program; empty means npm.
 	NPM string
 	// Env is the environment that npm runs with, as KEY=value.
@@ -122,13 +128,38 @@ func (c buildContext) buildWith(ctx context.Context, cli *client.Client, agent s
 	}()
 	res, err := cli.ImageBuild(ctx, content, client.ImageBuildOptions{
 		Tags: []string{ImageName(agent)}, Dockerfile: dockerfile(agent), Version: version,
-		Remove: true, ForceRemove: true, NoCache: c.fresh,
+		Remove: true, ForceRemove: true, NoCache: c.fresh, BuildArgs: c.arguments(),
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
 	return follow(res.Body, c.output)
+}
+
+// arguments are those of the Dockerfiles.
+func (c buildContext) arguments() map[string]*string {
+	if c.archive == "" {
+		return nil
+	}
+	return map[string]*string{"DEBIAN_ARCHIVE": &c.archive}
+}
+
+// snapshotTime is a time in the names of Debian's snapshots.
+var snapshotTime = regexp.MustCompile(`^\d{8}T\d{6}Z$`)
+
+// DebianArchive is the address of an archive of Debian's packages: of the one as it was
+// at a time, such as 20261101T000000Z, or one that is named itself. apt checks what comes
+// from it against Debian's signatures, also where it is old.
+func DebianArchive(of string) (string, error) {
+	if snapshotTime.MatchString(of) {
+		return "http://snapshot.debian.org/archive/debian/" + of, nil
+	}
+	u, err := url.Parse(of)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsFunc(of, unicode.IsSpace) || strings.ContainsAny(of, `"'\[]`) {
+		return "", fmt.Errorf("%q is neither a time of Debian's snapshots, such as 20261101T000000Z, nor the address of an archive, such as http://deb.debian.org/debian", of)
+	}
+	return of, nil
 }
 
 // explainBuild says what to do when the base image cannot be had.

@@ -40,11 +40,12 @@ type buildContext struct {
 	processor string // as in the names of npm's packages
 	output    io.Writer
 	fresh     bool // nothing of an earlier build is used
+	archive   string
 }
 
 // prepareContext fills the context: source, agents, gander and certificates.
 func prepareContext(ctx context.Context, o BuildOptions, architecture string) (buildContext, error) {
-	c := buildContext{dir: o.Context, processor: architecture, output: o.Output, fresh: o.Fresh}
+	c := buildContext{dir: o.Context, processor: architecture, output: o.Output, fresh: o.Fresh, archive: o.Archive}
 	switch architecture {
 	case "x86_64", "amd64":
 		c.processor = "x64"
