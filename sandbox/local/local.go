@@ -163,6 +163,9 @@ type plan struct {
 	limits    sandbox.Limits
 	ungrouped bool // single processes are bounded only
 	uid       int  // commands run as
+	// private lists what is covered when commands run as uid 0, to whom permissions say
+	// nothing. It takes a while, and is called when the supervisor is starting.
+	private func() ([]supervise.Private, error)
 }
 
 // program is gander inside.
@@ -192,7 +195,7 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, e
 	if limited != nil {
 		p.setup.Limits = limited.rest(p.setup.Limits)
 	}
-	host, err := supervise.Dial(ctx, conn, p.setup)
+	host, err := p.dial(ctx, conn)
 	if err != nil {
 		defer limited.release()
 		proc.end(exitTimeout)
@@ -217,6 +220,19 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, e
 	}
 	go b.watch() // ends with the supervisor; Close waits for it
 	return b, nil
+}
+
+// dial sets the supervisor up.
+func (p plan) dial(ctx context.Context, conn io.ReadWriteCloser) (*supervise.Host, error) {
+	if p.private != nil {
+		found, err := p.private()
+		if err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		p.setup.Root.Private = found
+	}
+	return supervise.Dial(ctx, conn, p.setup)
 }
 
 // box is a running sandbox. It implements sandbox.Sandbox.
@@ -245,6 +261,9 @@ func (b *box) watch() {
 
 func (b *box) Close() error {
 	b.once.Do(func() {
+		if b.info.Isolated { // all that is in its namespace ends with it, at one stroke
+			_ = b.proc.cmd.Process.Kill()
+		}
 		_ = b.Host.Close()
 		b.proc.end(exitTimeout)
 	})

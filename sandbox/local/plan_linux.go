@@ -40,6 +40,9 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	if p.setup.Root, err = d.root(spec, proj, exe); err != nil {
 		return plan{}, err
 	}
+	if who.UID == 0 || who.GID == 0 {
+		p.private = func() ([]supervise.Private, error) { return privateBelow("/etc") }
+	}
 	p.setup.Limits, p.setup.Writable = resources(p.limits), supervise.WritablePaths()
 	p.setup.Root.Temporary = p.limits.Disk
 	for _, b := range p.setup.Root.Binds {
@@ -68,7 +71,7 @@ func homeInside(spec sandbox.Spec, path string) string {
 }
 
 func (d *Driver) root(spec sandbox.Spec, proj project.Project, exe string) (*supervise.Root, error) {
-	r := &supervise.Root{System: project.SystemDirs(), Executable: exe, HidePrivate: proj.Owner.UID == 0 || proj.Owner.GID == 0}
+	r := &supervise.Root{System: project.SystemDirs(), Executable: exe}
 	if spec.Home != "" {
 		home, err := filepath.EvalSymlinks(spec.Home)
 		if err != nil {

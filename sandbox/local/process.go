@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"runtime"
 	"time"
+
+	"gander.dev/gander/sandbox/supervise"
 )
 
 // supervisorProcess is the supervisor as a child of this process.
@@ -21,7 +23,7 @@ func run(cmd *exec.Cmd) (*supervisorProcess, error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := cmd.Start()
+		err := supervise.Relaxed(cmd.Start)
 		started <- err
 		if err == nil {
 			_ = cmd.Wait()

@@ -55,14 +55,15 @@ func mapped(ids []int) (m []syscall.SysProcIDMap) {
 // startSupervisor starts exe as a supervisor, within bounds, and returns the host's end of
 // its stream, and of how many groups it has the entrances.
 func startSupervisor(exe string, p processPlan, within *bounds, stderr io.Writer) (proc *supervisorProcess, conn io.ReadWriteCloser, groups int, err error) {
-	conn, stdio, files, err := supervise.NewLocalConn()
+	conn, theirs, err := supervise.NewLocalConn()
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
-	defer func() { _, _ = stdio.Close(), files.Close() }()
+	defer func() { _ = theirs.Close() }()
 	proc, groups, err = within.start(func(entrances []*os.File, group *os.File) (*supervisorProcess, error) {
 		cmd := command(exe, supervise.Verb, stderr)
-		cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = stdio, stdio, append([]*os.File{files}, entrances...)
+		cmd.Stdin, cmd.Stdout = theirs.Stdin, theirs.Stdout
+		cmd.ExtraFiles = append([]*os.File{theirs.Handover}, entrances...)
 		cmd.SysProcAttr = p.attributes()
 		if group != nil {
 			cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.Fd())

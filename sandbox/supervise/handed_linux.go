@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync"
 	"syscall"
@@ -41,7 +40,7 @@ func (h *Host) handOver(process uint64, nullStdin bool) (_ streams, err error) {
 		ours, theirs = append(ours, our), append(theirs, their)
 	}
 	err = h.files.handOver(process, theirs)
-	if errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+	if errors.Is(err, os.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		return nil, sandbox.ErrGone
 	}
 	if err != nil {

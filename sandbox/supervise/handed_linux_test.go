@@ -24,25 +24,22 @@ func (o *ownFiles) handOver(process uint64, files []*os.File) error {
 }
 
 func reopened(f *os.File) (*os.File, error) {
-	conn, theirs, err := socketPair()
+	fds, err := oneWay()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _, _ = conn.Close(), theirs.Close() }()
-	other, err := newFDConn(theirs)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = other.Close() }()
-	if err := conn.send(struct{}{}, int(f.Fd())); err != nil {
+	in, out := socket(fds[0]), socket(fds[1])
+	defer closeFiles(in, out)
+	w := frameWriter{file: out}
+	if err := w.send(struct{}{}, int(f.Fd())); err != nil {
 		return nil, err
 	}
 	var none struct{}
-	fds, err := other.receive(&none)
+	got, err := frameReader{in}.receive(&none)
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fds[0]), "theirs"), nil
+	return os.NewFile(uintptr(got[0]), "theirs"), nil
 }
 
 func handedRig(t *testing.T) (h *Host, s streams, in, out, errOut *os.File) {

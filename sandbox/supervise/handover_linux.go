@@ -1,8 +1,8 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 
@@ -13,30 +13,46 @@ import (
 // process. Besides the byte stream it carries files: the standard streams of commands
 // are then pipes between the host and the command, and nobody copies.
 type LocalConn struct {
-	net.Conn
-	files *fdConn
+	in, out *os.File
+	files   *frameWriter
 }
 
-// NewLocalConn makes a connection. The supervisor must get stdio as its stdin and stdout
-// and files as its descriptor 3; the caller closes both.
-func NewLocalConn() (conn *LocalConn, stdio, files *os.File, err error) {
-	stream, stdio, err := socketPair()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	side, files, err := socketPair()
-	if err != nil {
-		_, _ = stream.Close(), stdio.Close()
-		return nil, nil, nil, err
-	}
-	return &LocalConn{stream.UnixConn, side}, stdio, files, nil
+// SupervisorFiles are the supervisor's ends: its stdin, its stdout and its descriptor 3.
+// Close them when it has been started.
+type SupervisorFiles struct{ Stdin, Stdout, Handover *os.File }
+
+// Close closes all.
+func (f SupervisorFiles) Close() error {
+	return errors.Join(f.Stdin.Close(), f.Stdout.Close(), f.Handover.Close())
 }
 
-// Close closes both connections.
+// NewLocalConn makes a connection.
+func NewLocalConn() (*LocalConn, SupervisorFiles, error) {
+	var c LocalConn
+	var theirs SupervisorFiles
+	var err error
+	if theirs.Stdin, c.out, err = os.Pipe(); err != nil {
+		return nil, theirs, fmt.Errorf("making a pipe: %w", err)
+	}
+	if c.in, theirs.Stdout, err = os.Pipe(); err != nil {
+		closeFiles(theirs.Stdin, c.out)
+		return nil, theirs, fmt.Errorf("making a pipe: %w", err)
+	}
+	files, err := oneWay()
+	if err != nil {
+		closeFiles(theirs.Stdin, theirs.Stdout, c.in, c.out)
+		return nil, theirs, err
+	}
+	theirs.Handover, c.files = socket(files[0]), &frameWriter{file: socket(files[1])}
+	return &c, theirs, nil
+}
+
+func (c *LocalConn) Read(b []byte) (int, error)  { return c.in.Read(b) }
+func (c *LocalConn) Write(b []byte) (int, error) { return c.out.Write(b) }
+
+// Close closes everything.
 func (c *LocalConn) Close() error {
-	err := c.Conn.Close()
-	_ = c.files.Close()
-	return err
+	return errors.Join(c.in.Close(), c.out.Close(), c.files.Close())
 }
 
 // handedFiles go with descriptors, before the request that starts the process.
@@ -54,7 +70,7 @@ func (c *LocalConn) handOver(process uint64, files []*os.File) error {
 
 // handover is the supervisor's end of it.
 type handover struct {
-	conn *fdConn
+	in frameReader
 
 	// mu guards early, files of processes whose start is not handled yet.
 	mu    sync.Mutex
@@ -64,11 +80,7 @@ type handover struct {
 // newHandover takes the descriptor over that the driver has passed on.
 func newHandover() (*handover, error) {
 	unix.CloseOnExec(ownerFD)
-	conn, err := newFDConn(os.NewFile(ownerFD, "handover"))
-	if err != nil {
-		return nil, err
-	}
-	return &handover{conn: conn, early: map[uint64][]*os.File{}}, nil
+	return &handover{in: frameReader{os.NewFile(ownerFD, "handover")}, early: map[uint64][]*os.File{}}, nil
 }
 
 // take returns the files for a process, which were sent before its start was asked for.
@@ -81,7 +93,7 @@ func (h *handover) take(process uint64) ([]*os.File, error) {
 			return files, nil
 		}
 		var m handedFiles
-		fds, err := h.conn.receive(&m)
+		fds, err := h.in.receive(&m)
 		if err != nil {
 			return nil, fmt.Errorf("receiving the streams of process %d: %w", process, err)
 		}

@@ -97,11 +97,11 @@ type flock struct {
 	lmu sync.Mutex
 
 	// mu guards the fields below.
-	mu       sync.Mutex
-	idle     []*herd
-	herds    map[int]*herd // all, by process id
-	starting bool          // one is being made for idle
-	closed   bool
+	mu     sync.Mutex
+	idle   []*herd
+	herds  map[int]*herd // all, by process id
+	making chan struct{} // one is being made for idle, and closed when it is there; else nil
+	closed bool
 }
 
 // maxIdle is how many shepherds are kept waiting.
@@ -112,16 +112,16 @@ const maxIdle = 2
 func (f *flock) add() (*herd, error) {
 	f.lmu.Lock()
 	defer f.lmu.Unlock()
-	ours, theirs, err := socketPair()
+	ours, theirs, err := connect()
 	if err != nil {
 		return nil, err
 	}
 	var reply launcherReply
-	err = f.launcher.send(launcherRequest{}, int(theirs.Fd()))
-	_ = theirs.Close()
+	err = f.launcher.send(launcherRequest{}, int(theirs[0].Fd()), int(theirs[1].Fd()))
+	closeFiles(theirs...)
 	if err == nil {
 		awake := f.s.keepAwake(f.s.launcher)
-		_ = f.launcher.SetReadDeadline(time.Now().Add(answerTime))
+		_ = f.launcher.frameReader.file.SetReadDeadline(time.Now().Add(answerTime))
 		_, err = f.launcher.receive(&reply)
 		awake()
 	}
@@ -133,7 +133,7 @@ func (f *flock) add() (*herd, error) {
 	}
 	if err != nil {
 		_ = ours.Close()
-		return nil, fmt.Errorf("asking the launcher for a shepherd: %w", err)
+		return nil, fmt.Errorf("asking the launcher for a shepherd: %w; the supervisor's log has the launcher's own words", err)
 	}
 	h := &herd{conn: ours, pid: reply.PID, answer: make(chan shepherdEvent, 1)}
 	f.mu.Lock()
@@ -145,32 +145,50 @@ func (f *flock) add() (*herd, error) {
 
 // take gives an idle shepherd, or a new one, and sees to it that one waits again.
 func (f *flock) take() (*herd, error) {
+	for {
+		h, making := f.takeIdle()
+		if h != nil {
+			return h, nil
+		}
+		if making == nil {
+			return f.add()
+		}
+		<-making // ends: whoever makes one is answered, or given up
+	}
+}
+
+// takeIdle gives an idle shepherd, or says when one will be there that nobody waits for yet.
+func (f *flock) takeIdle() (h *herd, making chan struct{}) {
 	f.mu.Lock()
-	var h *herd
+	defer f.mu.Unlock()
 	if n := len(f.idle); n > 0 {
 		h = f.idle[n-1]
 		f.idle = f.idle[:n-1]
+	} else {
+		making = f.making
 	}
-	refill := len(f.idle) == 0 && !f.starting && !f.closed
-	if refill {
-		f.starting = true
-		f.wg.Go(f.refill)
+	if len(f.idle) == 0 && f.making == nil && !f.closed {
+		f.fill()
 	}
-	f.mu.Unlock()
-	if h != nil {
-		return h, nil
-	}
-	return f.add()
+	return h, making
 }
 
-func (f *flock) refill() {
-	h, err := f.add()
-	f.mu.Lock()
-	f.starting = false
-	f.mu.Unlock()
-	if err == nil {
+// fill makes a shepherd for idle. mu is held, or nobody else knows f.
+func (f *flock) fill() {
+	made := make(chan struct{})
+	f.making = made
+	f.wg.Go(func() {
+		defer close(made)
+		h, err := f.add()
+		f.mu.Lock()
+		f.making = nil
+		f.mu.Unlock()
+		if err != nil {
+			f.s.log.Warn("no shepherd waits for the next command", "error", err)
+			return
+		}
 		f.putBack(h)
-	}
+	})
 }
 
 // putBack keeps an empty shepherd for the next command, or lets it go.
@@ -191,6 +209,7 @@ func (f *flock) start(p startParams, fds []int) (*run, error) {
 		return nil, err
 	}
 	r := h.begin(f, p)
+	defer f.s.keepAwake(h.pid)()
 	err = h.conn.send(shepherdRequest{Method: "run", Run: r.number, Args: p.Args, Env: p.Env, Dir: p.Dir}, fds...)
 	if err != nil {
 		_ = h.conn.Close()
@@ -211,7 +230,6 @@ func (f *flock) start(p startParams, fds []int) (*run, error) {
 // wait takes the answer to a request to run something. A shepherd that gives none
 // is killed, and with it what it may have started.
 func (h *herd) wait(r *run) (shepherdEvent, error) {
-	defer r.flock.s.keepAwake(h.pid)()
 	late := time.NewTimer(answerTime)
 	defer late.Stop()
 	select {

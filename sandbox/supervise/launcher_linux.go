@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -19,7 +18,7 @@ import (
 // executes the program. What it has given up, and the filter that it has taken on, are
 // those of L and of every process that L will ever start. serve is told the listener of
 // the filter, when there is one, before anything is opened behind it.
-func launch(p privileges, owner *os.File, serve func(listener int)) (pid int, err error) {
+func launch(p privileges, owner []*os.File, serve func(listener int)) (pid int, err error) {
 	umask := unix.Umask(0)
 	unix.Umask(umask)
 	own, err := json.Marshal(launcherArgs{Umask: umask, Limits: p.Limits})
@@ -31,10 +30,6 @@ func launch(p privileges, owner *os.File, serve func(listener int)) (pid int, er
 		return 0, err
 	}
 	defer func() { _ = null.Close() }()
-	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{os.Args[0], Verb, roleLauncher, string(own)}, Dir: "/", Env: []string{},
-		Stdin: null, Stdout: null, Stderr: os.Stderr, ExtraFiles: []*os.File{owner},
-	}
 	if !p.Keep {
 		defer takeBlame()()
 	}
@@ -47,15 +42,26 @@ func launch(p privileges, owner *os.File, serve func(listener int)) (pid int, er
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 			}
-			return cmd.Start()
+			return Relaxed(func() (err error) {
+				pid, err = startRole([]string{roleLauncher, string(own)}, "/", null.Fd(), owner)
+				return err
+			})
 		}()
 	}()
 	if err := <-done; err != nil {
 		return 0, fmt.Errorf("starting the launcher: %w", err)
 	}
-	pid = cmd.Process.Pid
-	_ = cmd.Process.Release() // S reaps
 	return pid, nil
+}
+
+// startRole executes this program in a role, with null as its stdin and stdout and a
+// connection. Nobody waits for it here: there are those who reap all.
+func startRole(role []string, dir string, null uintptr, owner []*os.File) (pid int, err error) {
+	files := []uintptr{null, null, 2}
+	for _, f := range owner {
+		files = append(files, f.Fd())
+	}
+	return syscall.ForkExec("/proc/self/exe", append([]string{os.Args[0], Verb}, role...), &syscall.ProcAttr{Dir: dir, Files: files})
 }
 
 type stage struct {
@@ -187,7 +193,7 @@ func (a launcherArgs) apply() error {
 	return limitUse(a.Limits)
 }
 
-// launcherRequest asks L for a shepherd; its socket comes with it.
+// launcherRequest asks L for a shepherd; both sockets of its connection come with it.
 type launcherRequest struct{}
 
 // launcherReply has its process id.
@@ -221,21 +227,16 @@ func serveLauncher(conn *fdConn) error {
 }
 
 func startShepherd(fds []int) (int, error) {
-	if len(fds) != 1 {
+	if len(fds) != 2 {
 		closeFDs(fds)
-		return 0, fmt.Errorf("got %d descriptors, not one", len(fds))
+		return 0, fmt.Errorf("got %d descriptors, not two", len(fds))
 	}
-	owner := os.NewFile(uintptr(fds[0]), "owner")
-	defer func() { _ = owner.Close() }()
-	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{os.Args[0], Verb, roleShepherd}, Env: []string{},
-		Stderr: os.Stderr, ExtraFiles: []*os.File{owner},
-	}
-	if err := cmd.Start(); err != nil {
+	owner := []*os.File{os.NewFile(uintptr(fds[0]), "owner"), os.NewFile(uintptr(fds[1]), "owner")}
+	defer closeFiles(owner...)
+	pid, err := startRole([]string{roleShepherd}, "", 0, owner) // L has the null device itself
+	if err != nil {
 		return 0, fmt.Errorf("starting a shepherd: %w", err)
 	}
-	pid := cmd.Process.Pid
-	_ = cmd.Process.Release() // reapShepherds collects it
 	return pid, nil
 }
 

@@ -32,4 +32,4 @@ func pause(ctx context.Context, pass int) error {
 
 // takeSignals makes every signal that can be caught harmless. They are caught
 // rather than ignored because commands would inherit that.
-func takeSignals() { signal.Notify(make(chan os.Signal, 1)) }
+func takeSignals() { signal.Notify(make(chan os.Signal, 1), harmful()...) }

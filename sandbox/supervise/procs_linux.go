@@ -150,3 +150,16 @@ func signalProc(p procID, sig unix.Signal) {
 		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
 }
+
+// harmful are the signals that end or stop a Go program which has not asked for them;
+// the others do nothing to it (os/signal, "Default behavior of signals in Go programs").
+// SIGPIPE is one because of stderr, which nobody may read any more.
+// Each that is asked for costs two switches of threads, and all of them as long as the
+// start of the program.
+func harmful() []os.Signal {
+	return []os.Signal{
+		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGTERM, unix.SIGPIPE,
+		unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+	}
+}

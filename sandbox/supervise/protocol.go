@@ -113,9 +113,8 @@ type Root struct {
 	Links []Link `json:"links,omitempty"`
 	// Executable is this program on the host, shown at InsideExecutable.
 	Executable string `json:"executable,omitempty"`
-	// HidePrivate covers what not everybody may read below /etc. It is needed when
-	// commands run as uid 0, to whom permissions say nothing.
-	HidePrivate bool `json:"hidePrivate,omitempty"`
+	// Private are covered with nothing; those that are not there are passed over.
+	Private []Private `json:"private,omitempty"`
 	// Temporary bounds all file systems in memory together, in bytes; 0 leaves the
 	// kernel's own bounds.
 	Temporary int64 `json:"temporary,omitempty"`
@@ -126,6 +125,12 @@ type Bind struct {
 	Path     string `json:"path"`
 	At       string `json:"at,omitempty"`
 	Writable bool   `json:"writable,omitempty"`
+}
+
+// Private is a directory or a file that not everybody may read.
+type Private struct {
+	Path string `json:"path"`
+	Dir  bool   `json:"dir,omitempty"`
 }
 
 // Link is a symbolic link from At to Target.

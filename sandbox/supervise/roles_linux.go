@@ -14,8 +14,8 @@ const (
 	roleShepherd = "shepherd"
 )
 
-// ownerFD is the descriptor of the socket to S in L and in a shepherd, and in S of the one
-// on which the host hands files over.
+// ownerFD is the first of the two descriptors of the connection to S in L and in a
+// shepherd, and in S the one of the socket on which the host hands files over.
 const ownerFD = 3
 
 func runRole(role string, args []string) int {
@@ -55,10 +55,5 @@ func withOwner(serve func(*fdConn) error) error {
 		return fmt.Errorf("closing the process to others: %w", err)
 	}
 	takeSignals()
-	conn, err := newFDConn(os.NewFile(ownerFD, "owner"))
-	if err != nil {
-		return err
-	}
-	unix.CloseOnExec(ownerFD)
-	return serve(conn)
+	return serve(ownerConn())
 }

@@ -224,6 +224,31 @@ func mountPoint(source, at string) error {
 
 // restrict adds flags to a mount and to all below it.
 func restrict(at string, flags uintptr) error {
+	attr := unix.MountAttr{Attr_set: mountAttributes(flags)}
+	err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW, &attr)
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) { // Linux before 5.12; a container's filter
+		if err != nil {
+			err = &mountError{"restrictions", at, err}
+		}
+		return err
+	}
+	return restrictEach(at, flags)
+}
+
+// mountAttributes are mount flags as mount_setattr(2) has them.
+func mountAttributes(flags uintptr) (a uint64) {
+	for flag, attribute := range map[uintptr]uint64{
+		unix.MS_RDONLY: unix.MOUNT_ATTR_RDONLY, unix.MS_NOSUID: unix.MOUNT_ATTR_NOSUID, unix.MS_NODEV: unix.MOUNT_ATTR_NODEV,
+	} {
+		if flags&flag != 0 {
+			a |= attribute
+		}
+	}
+	return a
+}
+
+// restrictEach does so with a remount of each.
+func restrictEach(at string, flags uintptr) error {
 	mounts, err := mountsBelow(at)
 	if err != nil {
 		return err
@@ -268,30 +293,13 @@ func copyExecutable() error {
 	return errors.Join(err, out.Chmod(0o755), out.Close())
 }
 
-// hidePrivate covers what is not for everybody below /etc with nothing.
 func hidePrivate(r Root) error {
-	if !r.HidePrivate {
-		return nil
+	for _, p := range r.Private {
+		if err := hide(newRoot+p.Path, p.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return filepath.WalkDir(newRoot+"/etc", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Type() == fs.ModeSymlink { // most of /etc on some systems
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		switch mode := info.Mode(); {
-		case mode.IsDir() && mode.Perm()&0o005 != 0o005:
-			if err := hide(path, true); err != nil {
-				return err
-			}
-			return fs.SkipDir
-		case !mode.IsDir() && mode.Perm()&0o004 == 0:
-			return hide(path, false)
-		}
-		return nil
-	})
+	return nil
 }
 
 // hide covers a directory with an empty one, anything else with the null device.

@@ -16,7 +16,10 @@ import (
 	"gander.dev/gander/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	beHelper()
+	goleak.VerifyTestMain(m)
+}
 
 // fakePlatform starts nothing.
 type fakePlatform struct{ shut chan struct{} }

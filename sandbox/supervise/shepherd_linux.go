@@ -125,9 +125,13 @@ func forkExec(req shepherdRequest, fds []int) (int, error) {
 	for _, fd := range fds { // the supervisor's ends do not block, these must
 		_ = unix.SetNonblock(fd, false)
 	}
-	pid, err := syscall.ForkExec(path, req.Args, &syscall.ProcAttr{
-		Dir: req.Dir, Env: req.Env, Files: []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])},
-		Sys: &syscall.SysProcAttr{Setsid: true},
+	pid := 0
+	err = withSlack(commandSlack, func() (err error) {
+		pid, err = syscall.ForkExec(path, req.Args, &syscall.ProcAttr{
+			Dir: req.Dir, Env: req.Env, Files: []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])},
+			Sys: &syscall.SysProcAttr{Setsid: true},
+		})
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("running %s: %w", path, err)

@@ -139,12 +139,12 @@ func (l *linux) startLauncher(p privileges) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("turning off core dumps: %w", err)
 	}
-	ours, theirs, err := socketPair()
+	ours, theirs, err := connect()
 	if err != nil {
 		return err
 	}
 	l.launcher, err = launch(p, theirs, func(listener int) { l.closure.guard.Serve(listener) })
-	_ = theirs.Close() // or the launcher's end would not be noticed
+	closeFiles(theirs...) // or the launcher's end would not be noticed
 	for i := range p.Groups {
 		_ = unix.Close(groupsFD + i)
 	}
@@ -154,14 +154,8 @@ func (l *linux) startLauncher(p privileges) error {
 	}
 	go l.reap() // ends with the process
 	f := &flock{s: l, launcher: ours, herds: map[int]*herd{}}
-	first, err := f.add()
-	if err != nil {
-		return fmt.Errorf("%w; the supervisor's log has the launcher's own words", err)
-	}
+	f.fill()
 	l.flock.Store(f)
-	f.putBack(first)
-	f.starting = true
-	f.wg.Go(f.refill)
 	return nil
 }
 
@@ -346,22 +340,27 @@ func (l *linux) frozen(ctx context.Context, do func()) error {
 // keepAwake lets L or a shepherd go on again and again, until stop is called: what
 // runs inside can stop it.
 func (l *linux) keepAwake(pid int) (stop func()) {
-	done := make(chan struct{})
-	go func() { // ends with stop
-		t := time.NewTicker(awakePause)
-		defer t.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-t.C:
-				l.freezing.Lock()
-				_ = unix.Kill(pid, unix.SIGCONT)
-				l.freezing.Unlock()
-			}
+	var mu sync.Mutex
+	var t *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	stopped := false
+	t = time.AfterFunc(awakePause, func() {
+		l.freezing.Lock()
+		defer l.freezing.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
+		if !stopped {
+			_ = unix.Kill(pid, unix.SIGCONT)
+			t.Reset(awakePause)
 		}
-	}()
-	return func() { close(done) }
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		t.Stop()
+	}
 }
 
 // shutdown kills everything, in a PID namespace at one stroke.

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package supervise
+
+// beHelper: there are no helpers.
+func beHelper() {}
