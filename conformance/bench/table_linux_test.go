@@ -50,7 +50,7 @@ func (t *table) within(limit float64, p pair) {
 // tell shows a pair that has no goal.
 func (t *table) tell(p pair) {
 	r := p.row()
-	r.goal = "none"
+	r.result, r.goal = times(p.ours.median()/p.theirs.median()), "none"
 	*t = append(*t, r)
 }
 
