@@ -191,6 +191,7 @@ func TestUploaderGoesOnWhereTheControlPlaneIs(t *testing.T) {
 		p.lose = false
 		p.mu.Unlock()
 		p.has(1000)
+		synctest.Wait() // until that is known here: what another has may be removed when a file is full
 		p.mu.Lock()
 		p.events = p.events[:100] // restored from a backup
 		p.mu.Unlock()
