@@ -134,13 +134,15 @@ func (r *run) last() telemetry.Outcome {
 // looping runs a loop for the time of a test.
 func looping(t *testing.T, start Start, test func(*run), plays ...func(context.Context, func(telemetry.Event)) verdict) {
 	t.Helper()
-	dir := t.TempDir()
+	if start.Workspace == "" {
+		start.Workspace = t.TempDir()
+	}
 	synctest.Test(t, func(t *testing.T) {
-		start.Agent, start.Workspace = "goose", dir
+		start.Agent = "goose"
 		if start.Prompt == (Prompt{}) {
 			start.Prompt = Prompt{Content: "Build a boat.", Version: "1", Known: true}
 		}
-		r := &run{t: t, agent: &agent{workspace: dir, plays: plays}, done: make(chan error, 1)}
+		r := &run{t: t, agent: &agent{workspace: start.Workspace, plays: plays}, done: make(chan error, 1)}
 		r.Loop = New(Options{Start: start, Runner: r.agent, Parser: func() Parser { return parser{} }, Output: r.output})
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan struct{})
@@ -463,28 +465,27 @@ func TestModelEventsEndTheIteration(t *testing.T) {
 	}, sleeps)
 }
 
-func write(t *testing.T, r *run, name, text string) {
+func write(t *testing.T, workspace, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(r.agent.workspace, name), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(workspace, name), []byte(text), 0o600); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestDone(t *testing.T) {
-	var r0 atomic.Pointer[run]
-	looping(t, Start{Pace: time.Second}, func(r *run) {
-		r0.Store(r)
-		write(t, r, doneFile, "a run before") // does not count
+	workspace := t.TempDir()
+	write(t, workspace, doneFile, "a run before") // does not count
+	looping(t, Start{Pace: time.Second, Workspace: workspace}, func(r *run) {
 		time.Sleep(10 * time.Second)
 		r.ended(telemetry.Done)
 		if r.iterations() != 3 || r.state().Reason != "the agent says that it is done: The boat floats." {
 			t.Errorf("after %d iterations: %+v", r.iterations(), r.state())
 		}
 	}, works, func(context.Context, func(telemetry.Event)) verdict {
-		write(t, r0.Load(), doneFile, "but it failed") // in an iteration that failed it does not count
+		write(t, workspace, doneFile, "but it failed") // in an iteration that failed it does not count
 		return verdict{Verdict: telemetry.Verdict{Outcome: telemetry.AgentError}}
 	}, func(context.Context, func(telemetry.Event)) verdict {
-		write(t, r0.Load(), doneFile, "The boat\nfloats.\n")
+		write(t, workspace, doneFile, "The boat\nfloats.\n")
 		return verdict{Verdict: telemetry.Verdict{Outcome: telemetry.OK}}
 	})
 }
@@ -550,9 +551,8 @@ func TestUnknownPrompt(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	var r0 atomic.Pointer[run]
-	looping(t, Start{Pace: time.Second}, func(r *run) {
-		r0.Store(r)
+	workspace := t.TempDir()
+	looping(t, Start{Pace: time.Second, Workspace: workspace}, func(r *run) {
 		time.Sleep(20 * time.Second)
 		in := r.agent.heard()
 		if !strings.Contains(in[0], "fresh start") {
@@ -578,7 +578,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}, works, func(ctx context.Context, print func(telemetry.Event)) verdict {
-		write(t, r0.Load(), memoryFile, "I wrote this.")
+		write(t, workspace, memoryFile, "I wrote this.")
 		return works(ctx, print)
 	}, works)
 }
