@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -154,6 +155,16 @@ func (s *supervised) denied() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.denials)
+}
+
+// waitDenied waits until there were n denials.
+func (s *supervised) waitDenied(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); s.denied() < n; time.Sleep(20 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d opens were denied, not %d", s.denied(), n)
+		}
+	}
 }
 
 func receiveListener(t *testing.T, socket int) int {
