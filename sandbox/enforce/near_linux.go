@@ -1,10 +1,8 @@
 package enforce
 
 import (
-	"bytes"
 	"fmt"
 	"runtime"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +25,6 @@ const (
 	streakTime = 4 * time.Millisecond
 	// nearPatience is how long the near worker waits for the next call.
 	nearPatience = 5 * time.Millisecond
-	// followLook is how often it looks where the thread is that calls.
-	followLook = 100 * time.Microsecond
 	// busyLook is how often it looks whether a processor is idle, busyLooks after how
 	// many without one it gives up: most threads run for a moment only.
 	busyLook, busyLooks = time.Millisecond, 3
@@ -125,8 +121,10 @@ func (g *Guard) workNear() {
 func (g *Guard) stayNear(w *worker) {
 	r := &g.crew.near
 	defer r.state.Store(nearAway)
-	var followed, looked time.Time
-	thread, processor, busy := 0, -1, 0
+	f := newFollower(g.proc)
+	defer f.close()
+	var looked time.Time
+	busy := 0
 	for {
 		r.state.Store(nearWaiting)
 		called := g.listener.await(nearPatience)
@@ -146,10 +144,7 @@ func (g *Guard) stayNear(w *worker) {
 			continue
 		}
 		now := time.Now()
-		if w.thread() != thread || now.Sub(followed) > followLook {
-			followed, thread = now, w.thread()
-			processor = g.follow(thread, processor)
-		}
+		f.follow(w.thread(), now)
 		if now.Sub(looked) > busyLook {
 			looked = now
 			if busy++; !g.busy() {
@@ -164,35 +159,6 @@ func (g *Guard) stayNear(w *worker) {
 			return
 		}
 	}
-}
-
-// follow puts this thread on the processor of another one, unless it is there, and
-// returns which that is.
-func (g *Guard) follow(thread, here int) int {
-	there, err := g.processor(thread)
-	if err != nil || there == here {
-		return here
-	}
-	var only unix.CPUSet
-	only.Set(there)
-	if unix.SchedSetaffinity(0, &only) != nil {
-		return here
-	}
-	return there
-}
-
-// processor is where a thread ran last (proc_pid_stat(5)).
-func (g *Guard) processor(thread int) (int, error) {
-	const field = 39 - 3 // the name, the second, may have anything in it
-	text, err := g.procFile(decimal(thread) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) <= field {
-		return 0, unix.EINVAL
-	}
-	return strconv.Atoi(string(fields[field]))
 }
 
 // busy reports whether there is no idle processor, by the number of threads that run

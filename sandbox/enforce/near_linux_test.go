@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Work that opens file after file, alone and beside the same work.
@@ -114,30 +112,5 @@ func TestStreak(t *testing.T) {
 	s.begun = time.Now().Add(-2 * streakTime)
 	if add() {
 		t.Error("calls now and then are a streak")
-	}
-}
-
-func TestFollow(t *testing.T) {
-	g, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.release()
-	runtime.LockOSThread() // never unlocked: the thread ends with its affinity
-	for want := range runtime.NumCPU() {
-		var only unix.CPUSet
-		only.Set(want)
-		if err := unix.SchedSetaffinity(0, &only); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := g.processor(unix.Gettid()); got != want || err != nil {
-			t.Errorf("the processor is %d (%v), want %d", got, err, want)
-		}
-		if got := g.follow(unix.Gettid(), -1); got != want {
-			t.Errorf("followed to %d, want %d", got, want)
-		}
-	}
-	if got := g.follow(1<<30, 7); got != 7 {
-		t.Errorf("followed a thread that is not there to %d", got)
 	}
 }
