@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +20,15 @@ import (
 // cgroups are the control groups that bound a sandbox: with version 2 one for all
 // controllers, with version 1 one for each. What cannot be made bounds nothing.
 type cgroups struct {
+	by     map[string]cgroup // by controller
+	refuse bool              // see Options.RefuseGroups
+}
+
+// cgroup is a group of a sandbox.
+type cgroup struct {
 	version int
-	dirs    map[string]string // by controller
-	homes   map[string]string // the groups that gander itself is in
-	refuse  bool              // see Options.RefuseGroups
+	dir     string
+	home    string // the group that gander itself is in
 }
 
 // The controllers.
@@ -45,11 +51,8 @@ const (
 
 // newCgroups makes groups with these bounds, which are 0 for none.
 func newCgroups(id string, l sandbox.Limits) *cgroups {
-	c := &cgroups{version: 2, dirs: map[string]string{}, homes: map[string]string{}}
+	c := &cgroups{by: map[string]cgroup{}}
 	for controller, parent := range cgroupParents() {
-		if parent.version == 1 {
-			c.version = 1
-		}
 		clearCgroups(parent.dir)
 		dir := filepath.Join(parent.dir, cgroupPrefix+id)
 		if parent.version == 2 { // as the parent's owner; where it has it already, or must not, nothing changes
@@ -59,23 +62,40 @@ func newCgroups(id string, l sandbox.Limits) *cgroups {
 			continue
 		}
 		if bound(parent.version, controller, dir, l) != nil {
-			_ = os.Remove(dir)
+			c.discard(dir)
 			continue
 		}
-		c.dirs[controller], c.homes[controller] = dir, parent.own
+		c.by[controller] = cgroup{parent.version, dir, parent.own}
 	}
 	return c
+}
+
+// discard removes a group that no controller bounds.
+func (c *cgroups) discard(dir string) {
+	for _, g := range c.by {
+		if g.dir == dir {
+			return
+		}
+	}
+	_ = os.Remove(dir)
+}
+
+// drop gives up a group: it bounds nothing.
+func (c *cgroups) drop(controller string) {
+	dir := c.by[controller].dir
+	delete(c.by, controller)
+	c.discard(dir)
 }
 
 // entrances opens, for each group of version 1, the file by which a thread can move itself
 // there. To move another process the kernel stops all that fork, and waits for that, but
 // not for who moves itself.
 func (c *cgroups) entrances() (files []*os.File) {
-	for controller, dir := range c.dirs {
-		if isVersion2(dir) {
+	for controller, g := range c.by {
+		if g.version == 2 {
 			continue
 		}
-		path := filepath.Join(dir, "tasks")
+		path := filepath.Join(g.dir, "tasks")
 		if c.refuse {
 			path = "/dev/full"
 		}
@@ -89,25 +109,12 @@ func (c *cgroups) entrances() (files []*os.File) {
 	return files
 }
 
-// drop gives up a group: it bounds nothing.
-func (c *cgroups) drop(controller string) {
-	_ = os.Remove(c.dirs[controller])
-	delete(c.dirs, controller)
-	delete(c.homes, controller)
-}
-
-// isVersion2 reports whether a group has no list of threads as those of version 1 have.
-func isVersion2(group string) bool {
-	_, err := os.Lstat(filepath.Join(group, "tasks"))
-	return err != nil
-}
-
 // directory opens the group of version 2 into which a process can be forked
 // (CLONE_INTO_CGROUP, Linux 5.7); nil when there is none.
 func (c *cgroups) directory() *os.File {
-	for _, dir := range c.dirs {
-		if isVersion2(dir) {
-			if f, err := os.Open(dir); err == nil {
+	for _, g := range c.by {
+		if g.version == 2 && !c.refuse {
+			if f, err := os.Open(g.dir); err == nil {
 				return f
 			}
 		}
@@ -117,11 +124,26 @@ func (c *cgroups) directory() *os.File {
 
 // add puts a process that has not started anything yet into the groups of version 2.
 func (c *cgroups) add(pid int) {
-	for controller, dir := range c.dirs {
-		if isVersion2(dir) && os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0) != nil {
+	for controller, g := range c.by {
+		if g.version == 2 && (c.refuse || enter(g.dir, pid) != nil) {
 			c.drop(controller)
 		}
 	}
+}
+
+// release takes a process out of the groups of version 2 again; what it has started stays.
+// The supervisor must be able to work when those that it looks after use all there is.
+func (c *cgroups) release(pid int) {
+	for _, g := range c.by {
+		if g.version == 2 {
+			_ = enter(g.home, pid)
+		}
+	}
+}
+
+// enter moves a process into a group of version 2.
+func enter(dir string, pid int) error {
+	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
 // bound writes the bound of a controller.
@@ -156,16 +178,6 @@ type cgroupParent struct {
 	dir, own string
 }
 
-// release takes a process out of the groups of version 2 again; what it has started stays.
-// The supervisor must be able to work when those that it looks after use all there is.
-func (c *cgroups) release(pid int) {
-	for controller, dir := range c.homes {
-		if isVersion2(c.dirs[controller]) {
-			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
-		}
-	}
-}
-
 // cgroupParents finds, for each controller, the group that this process is in, with
 // version 2 the one above: groups with processes have no others below them there.
 func cgroupParents() map[string]cgroupParent {
@@ -176,7 +188,7 @@ func cgroupParents() map[string]cgroupParent {
 			parents[controller] = cgroupParent{1, filepath.Join(at, own[controller]), filepath.Join(at, own[controller])}
 		} else if at, ok := mounts[""]; ok {
 			dir := filepath.Join(at, filepath.Dir(own[""]))
-			if raw, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil && strings.Contains(" "+string(raw)+" ", controller) {
+			if raw, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil && slices.Contains(strings.Fields(string(raw)), controller) {
 				parents[controller] = cgroupParent{2, dir, filepath.Join(at, own[""])}
 			}
 		}
@@ -239,9 +251,9 @@ func clearCgroups(parent string) {
 // remove removes the groups, in which nothing runs any more.
 func (c *cgroups) remove() {
 	const tries = 50
-	for _, dir := range c.dirs {
+	for _, g := range c.by {
 		for range tries { // the kernel takes a moment to let go of what has ended
-			if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+			if err := os.Remove(g.dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 				break
 			}
 			time.Sleep(2 * time.Millisecond)
@@ -251,22 +263,22 @@ func (c *cgroups) remove() {
 
 // means says by what a controller is bounded; empty when it is not.
 func (c *cgroups) means(controller string) string {
-	if c.dirs[controller] == "" {
-		return ""
+	if g, ok := c.by[controller]; ok {
+		return fmt.Sprintf("by cgroup v%d", g.version)
 	}
-	return fmt.Sprintf("by cgroup v%d", c.version)
+	return ""
 }
 
 // exceeded says which bounds were met.
 func (c *cgroups) exceeded(l sandbox.Limits) (says []string) {
-	if dir := c.dirs[memoryController]; dir != "" {
-		name := map[int]string{1: "memory.oom_control", 2: "memory.events"}[c.version]
-		if n := counter(filepath.Join(dir, name), "oom_kill"); n > 0 {
+	if g, ok := c.by[memoryController]; ok {
+		name := map[int]string{1: "memory.oom_control", 2: "memory.events"}[g.version]
+		if n := counter(filepath.Join(g.dir, name), "oom_kill"); n > 0 {
 			says = append(says, fmt.Sprintf("%d processes were killed because the sandbox needed more memory than its bound of %s; policy.limits.memory sets it", n, size(l.Memory)))
 		}
 	}
-	if dir := c.dirs[processController]; dir != "" {
-		if n := counter(filepath.Join(dir, "pids.events"), "max"); n > 0 {
+	if g, ok := c.by[processController]; ok {
+		if n := counter(filepath.Join(g.dir, "pids.events"), "max"); n > 0 {
 			says = append(says, fmt.Sprintf("%d processes could not be started because the sandbox has its bound of %d; policy.limits.processes sets it", n, l.Processes))
 		}
 	}
@@ -275,23 +287,26 @@ func (c *cgroups) exceeded(l sandbox.Limits) (says []string) {
 
 // consumption is what everything in the groups has used.
 func (c *cgroups) consumption() (sandbox.Consumption, error) {
-	used, cached, cpu := "memory.usage_in_bytes", "total_inactive_file", c.dirs[cpuAccount]
-	if c.version == 2 {
-		used, cached, cpu = "memory.current", "inactive_file", c.dirs[memoryController]
-	}
-	if cpu == "" || c.dirs[memoryController] == "" {
+	memory, ok := c.by[memoryController]
+	account, counted := c.by[cpuAccount]
+	if !ok || !counted && memory.version == 1 {
 		return sandbox.Consumption{}, errors.New("the sandbox is in no cgroup that counts")
 	}
-	memory, err := number(filepath.Join(c.dirs[memoryController], used))
+	used, cached := "memory.usage_in_bytes", "total_inactive_file"
+	if memory.version == 2 {
+		used, cached = "memory.current", "inactive_file"
+	}
+	bytes, err := number(filepath.Join(memory.dir, used))
 	if err != nil {
 		return sandbox.Consumption{}, err
 	}
-	memory -= min(memory, counter(filepath.Join(c.dirs[memoryController], "memory.stat"), cached))
-	if c.version == 2 {
-		return sandbox.Consumption{Memory: memory, CPU: time.Duration(counter(filepath.Join(cpu, "cpu.stat"), "usage_usec")) * time.Microsecond}, nil
+	bytes -= min(bytes, counter(filepath.Join(memory.dir, "memory.stat"), cached))
+	if !counted {
+		us := counter(filepath.Join(memory.dir, "cpu.stat"), "usage_usec")
+		return sandbox.Consumption{Memory: bytes, CPU: time.Duration(us) * time.Microsecond}, nil
 	}
-	ns, err := number(filepath.Join(cpu, "cpuacct.usage"))
-	return sandbox.Consumption{Memory: memory, CPU: time.Duration(ns)}, err
+	ns, err := number(filepath.Join(account.dir, "cpuacct.usage"))
+	return sandbox.Consumption{Memory: bytes, CPU: time.Duration(ns)}, err
 }
 
 // number is what a file holds that holds one.
