@@ -103,7 +103,7 @@ func TestFollowsWhoIsLate(t *testing.T) {
 	caller.move(t, 0)
 	asUsual()
 	caller.move(t, 1)
-	if call(usual) || call(usual) || !pinned(t, 0) {
+	if call(usual) || !pinned(t, 0) {
 		t.Error("it looked at once")
 	}
 	for range followOften / usual {
