@@ -3,6 +3,7 @@ package local_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,19 +99,47 @@ func TestConsumption(t *testing.T) {
 	}
 }
 
+// groupsOf are the groups of a sandbox.
+func groupsOf(id string) (found []string) {
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(d.Name(), id) {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+// TestOneBound: a bound holds where others are not given, also where all share a group.
+func TestOneBound(t *testing.T) {
+	const bound = 128 << 20
+	for range 10 { // the controllers come in any order
+		sb := limited(t, -1, sandbox.Limits{Memory: bound, Processes: -1})
+		if !strings.Contains(strings.Join(sb.Info().Limits, "\n"), "memory: 128 MiB, by cgroup") {
+			if os.Getenv("GANDER_CHECK") == "1" && os.Geteuid() == 0 {
+				t.Fatal("there are no cgroups")
+			}
+			t.Skip("there are no cgroups that this user could make")
+		}
+		var found []string
+		for _, dir := range groupsOf(sb.Info().ID) {
+			for _, name := range []string{"memory.max", "memory.limit_in_bytes"} {
+				if raw, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+					found = append(found, strings.TrimSpace(string(raw)))
+				}
+			}
+		}
+		if !slices.Equal(found, []string{strconv.Itoa(bound)}) {
+			t.Fatalf("the bound of memory is %q, want %d", found, bound)
+		}
+	}
+}
+
 // TestNoGroupsLeft: the groups of a sandbox go with it.
 func TestNoGroupsLeft(t *testing.T) {
 	spec := sandboxtest.Spec(t, -1)
 	sb := sandboxtest.Create(t, newLocal(t), spec)
-	left := func() (found []string) {
-		_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() && strings.Contains(d.Name(), spec.ID) {
-				found = append(found, path)
-			}
-			return nil
-		})
-		return found
-	}
+	left := func() []string { return groupsOf(spec.ID) }
 	if strings.Contains(strings.Join(sb.Info().Limits, "\n"), "by cgroup") && len(left()) == 0 {
 		t.Error("no group is to be found: the test looks in the wrong place")
 	}
