@@ -1,7 +1,6 @@
 package enforce
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -208,28 +207,16 @@ func (g *Guard) work() {
 	w := newWorker()
 	for g.crew.await() {
 		for mine := true; mine; {
-			received, over := g.receive(w)
+			called, over := g.listener.await(forever)
 			if over {
+				g.crew.end()
 				return
 			}
-			if received {
+			if called && g.listener.receive(w.n) {
 				mine = g.serve(w) && !(g.crew.streak.add() && g.lend())
 			}
 		}
 	}
-}
-
-// receive waits for a call, and reports whether there is one, and whether there will
-// be none any more.
-func (g *Guard) receive(w *worker) (received, over bool) {
-	switch e := g.listener.receive(w.n); {
-	case e == 0:
-		return true, false
-	case errors.Is(e, unix.EINTR), e == invalidated && !g.listener.abandoned():
-		return false, false
-	}
-	g.crew.end()
-	return false, true
 }
 
 // serve answers a call and reports whether the turn is still with the worker.

@@ -59,21 +59,27 @@ func (l listener) prepare() {
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(l), ioctlSetFlags, syncWakeUp)
 }
 
-// receive waits for a call. It fails with invalidated when the caller died meanwhile.
-func (l listener) receive(n *notification) unix.Errno {
+// forever is as long as it takes, for await.
+const forever = -time.Millisecond
+
+// await waits until there is a call, and reports whether one came in time, and whether
+// none will come any more, as no process with the filter is left. To receive without it
+// would be to wait for ever then, before Linux 6.11.
+func (l listener) await(atMost time.Duration) (called, over bool) {
+	events := l.poll(atMost)
+	called = events&unix.POLLIN != 0
+	return called, !called && events&(unix.POLLHUP|unix.POLLNVAL) != 0
+}
+
+// receive takes a call that has come, unless its caller died meanwhile.
+func (l listener) receive(n *notification) bool {
 	*n = notification{}
 	_, e := l.ioctl(ioctlReceive, unsafe.Pointer(n))
-	return e
+	return e == 0
 }
 
 // pending reports whether more calls wait to be received.
 func (l listener) pending() bool { return l.poll(0)&unix.POLLIN != 0 }
-
-// abandoned reports whether no process with the filter is left.
-func (l listener) abandoned() bool { return l.poll(0)&unix.POLLHUP != 0 }
-
-// await waits until receive has something to tell, and reports whether it has.
-func (l listener) await(atMost time.Duration) bool { return l.poll(atMost) != 0 }
 
 func (l listener) poll(atMost time.Duration) int16 {
 	p := []unix.PollFd{{Fd: int32(l), Events: unix.POLLIN}}

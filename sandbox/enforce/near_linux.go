@@ -127,8 +127,12 @@ func (g *Guard) stayNear(w *worker) {
 	busy := 0
 	for {
 		r.state.Store(nearWaiting)
-		called := g.listener.await(nearPatience)
+		called, over := g.listener.await(nearPatience)
 		if !r.state.CompareAndSwap(nearWaiting, nearBusy) {
+			return
+		}
+		if over {
+			g.crew.end()
 			return
 		}
 		if !called {
@@ -136,11 +140,7 @@ func (g *Guard) stayNear(w *worker) {
 			g.pass()
 			return
 		}
-		received, over := g.receive(w)
-		if over {
-			return
-		}
-		if !received {
+		if !g.listener.receive(w.n) {
 			continue
 		}
 		now := time.Now()
