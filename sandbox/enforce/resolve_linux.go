@@ -175,11 +175,21 @@ func (t *task) find(base int, name string, follow bool) (int, unix.Errno) {
 	switch {
 	case err == nil && !t.inProc(t.keep(fd)):
 		return fd, 0
-	case err == nil, errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
-		// /proc/self is not the Guard, and links into processes are to be looked at.
+	case err == nil, errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT) && overLinks(from, rest):
+		// /proc/self is not the Guard, which has not all that the caller has there, and
+		// links into processes are to be looked at.
 		return t.walk(base, name, follow)
 	}
 	return -1, number(err)
+}
+
+// overLinks reports whether a path leads over symbolic links as far as it leads.
+func overLinks(base int, rest string) bool {
+	fd, err := unix.Openat2(base, rest, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return errors.Is(err, unix.ELOOP)
 }
 
 // inProc reports whether a descriptor is of a proc file system.

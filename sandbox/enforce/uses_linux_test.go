@@ -39,6 +39,9 @@ func uses() map[string]func(string) ([]byte, error) {
 		"unnamed file":    script(`python3 -c 'import os; f=os.open(".",os.O_TMPFILE|os.O_RDWR,0o600); os.write(f,b"x"); os.set_inheritable(f,True); os.execvp("ln",["ln","-L","/proc/self/fd/%d"%f,"named"])'; test -s named`),
 		"devices":         script(`echo > /dev/null; head -c 8 /dev/urandom | wc -c; head -c 1 /dev/zero > /dev/null; : > /dev/stderr; echo x > /dev/stdout`),
 		"pipes and fifos": script(`mkfifo p; (echo hello > p &) ; read -r l < p; test "$l" = hello; echo y | cat | grep -q y`),
+		"descriptors' names": script(`exec 77< open; cat /dev/fd/77 | grep -q .; cat /proc/self/fd/77 > /dev/null; cd /proc; cat self/fd/77 > /dev/null; cd - > /dev/null
+cat <(echo one) <(echo two) | grep -q two; echo three > >(cat > got); for i in 1 2 3 4 5 6 7 8 9 10; do test -s got || sleep 0.1; done; grep -q three got
+echo 4 | cat /dev/stdin | grep -q 4; ln -s /proc/self/fd/77 link; cat link > /dev/null; ! cat /dev/fd/78 2> /dev/null`),
 		"process of mine": script(`cat /proc/self/status > /dev/null; cat /proc/$$/maps > /dev/null; ls /proc/self/fd > /dev/null; cat /proc/meminfo > /dev/null`),
 		"self, by threads": script(`python3 - <<'E'
 import os,threading
