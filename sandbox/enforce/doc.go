@@ -57,6 +57,8 @@ type Policy interface {
 	// top, not "" and without "..". dir says that it is, or is to be, a directory.
 	// An entry below a directory with no access has none.
 	Access(rel string, dir bool) Access
+	// Closed says whether Access is None, which most calls ask and which may be less work.
+	Closed(rel string, dir bool) bool
 	// ByName says that Access depends on the base names along the path only, so
 	// that moving a directory changes nothing.
 	ByName() bool

@@ -50,20 +50,20 @@ type Options struct {
 // Guard carries out or refuses what supervised processes ask of the kernel. It
 // belongs into a process that they cannot touch, in their mount and PID namespace.
 type Guard struct {
-	o        Options
-	trees    []*tree
-	slash    int // O_PATH descriptors
-	proc     int
-	mounts   *mountTable
-	listener listener
-	calls    map[int32]func(*task) answer
-	names    map[int32]string
-	self     int
-	readsAll bool        // this process may read the memory of any other inside
-	foreign  atomic.Bool // process_vm_readv is refused: /proc/PID/mem is read
-	crew     *crew
-	moves    sync.RWMutex // held by who must not see names move, see Hold
-	parking  parking
+	o     Options
+	trees []*tree
+	// O_PATH descriptors of /, /proc and /proc/self/fd.
+	slash, proc, descriptors int
+	mounts                   *mountTable
+	listener                 listener
+	calls                    map[int32]func(*task) answer
+	names                    map[int32]string
+	self                     int
+	readsAll                 bool        // this process may read the memory of any other inside
+	foreign                  atomic.Bool // process_vm_readv is refused: /proc/PID/mem is read
+	crew                     *crew
+	moves                    sync.RWMutex // held by who must not see names move, see Hold
+	parking                  parking
 }
 
 // New prepares a Guard. The trees must exist.
@@ -74,7 +74,7 @@ func New(o Options) (*Guard, error) {
 	if o.Denied == nil {
 		o.Denied = func(Denial) {}
 	}
-	g := &Guard{o: o, crew: newCrew(), slash: -1, proc: -1, self: unix.Getpid(), calls: map[int32]func(*task) answer{}, names: map[int32]string{}}
+	g := &Guard{o: o, crew: newCrew(), slash: -1, proc: -1, descriptors: -1, self: unix.Getpid(), calls: map[int32]func(*task) answer{}, names: map[int32]string{}}
 	for _, c := range openCalls() {
 		g.calls[int32(c.nr)], g.names[int32(c.nr)] = c.do, "open"
 	}
@@ -100,6 +100,9 @@ func (g *Guard) open() (err error) {
 	if g.proc, err = openPath("/proc"); err != nil {
 		return err
 	}
+	if g.descriptors, err = openPath("/proc/self/fd"); err != nil {
+		return err
+	}
 	if g.mounts, err = newMountTable(g.o.StaticMounts); err != nil {
 		return err
 	}
@@ -119,6 +122,18 @@ func openPath(path string) (int, error) {
 		return -1, fmt.Errorf("opening %s: %w", path, err)
 	}
 	return fd, nil
+}
+
+// procFile is the first kilobyte of a file of /proc.
+func (g *Guard) procFile(name string) ([]byte, error) {
+	fd, err := unix.Openat(g.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	text := make([]byte, 1024)
+	n, err := unix.Read(fd, text)
+	return text[:max(n, 0)], err
 }
 
 // Filter is what this Guard can answer for. Where the kernel, or a container's
@@ -164,7 +179,7 @@ func (g *Guard) release() {
 	if g.listener > 0 {
 		_ = unix.Close(int(g.listener))
 	}
-	for _, fd := range []int{g.slash, g.proc} {
+	for _, fd := range []int{g.slash, g.proc, g.descriptors} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -175,11 +190,15 @@ func (g *Guard) release() {
 type worker struct {
 	n      *notification
 	path   []byte
+	last   int // the thread whose call it answered last
+	begins beginning
 	calls  int // since it rested
 	rested time.Time
 }
 
-func newWorker() *worker { return &worker{n: new(notification), path: make([]byte, maxPath)} }
+func newWorker() *worker {
+	return &worker{n: new(notification), path: make([]byte, maxPath), begins: beginning{link: -1}}
+}
 
 // thread is that of the caller.
 func (w *worker) thread() int { return int(w.n.pid) }
@@ -205,6 +224,7 @@ func (w *worker) rest() {
 // work answers calls, one after the other, when it has the turn.
 func (g *Guard) work() {
 	w := newWorker()
+	defer w.begins.close()
 	for g.crew.await() {
 		for mine := true; mine; {
 			called, over := g.listener.await(forever)
@@ -219,15 +239,18 @@ func (g *Guard) work() {
 	}
 }
 
-// serve answers a call and reports whether the turn is still with the worker.
+// serve answers a call and reports whether the turn is still with the worker. Who calls
+// again and again is mostly alone: that another waits is seen when that one has its answer,
+// or it takes long.
 func (g *Guard) serve(w *worker) bool {
-	more := g.listener.pending()
+	more := w.thread() != w.last && g.listener.pending()
+	w.last = w.thread()
 	g.crew.streak.crossed = g.crew.streak.crossed || more // with begin the turn may go
 	call := g.crew.begin()
 	if more {
 		g.give(call)
 	}
-	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, tid: w.thread(), memory: -1})
+	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, begins: &w.begins, tid: w.thread(), memory: -1})
 	mine := g.crew.done(call)
 	w.rest()
 	return mine

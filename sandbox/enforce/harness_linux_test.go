@@ -80,6 +80,8 @@ func (r *rules) Access(rel string, dir bool) Access {
 	return Full
 }
 
+func (r *rules) Closed(rel string, dir bool) bool { return r.Access(rel, dir) == None }
+
 func name(pattern, rel string) string {
 	if strings.HasPrefix(pattern, "/") {
 		return rel

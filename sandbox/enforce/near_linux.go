@@ -107,6 +107,7 @@ func (g *Guard) workNear() {
 		return
 	}
 	w := newWorker()
+	defer w.begins.close()
 	for {
 		select {
 		case <-g.crew.near.turn:
@@ -172,16 +173,4 @@ func (g *Guard) busy() bool {
 	var running int
 	_, err = fmt.Sscanf(string(text), "%f %f %f %d/", &loads[0], &loads[1], &loads[2], &running)
 	return err == nil && running >= processors()
-}
-
-// procFile reads a short file of /proc.
-func (g *Guard) procFile(name string) ([]byte, error) {
-	fd, err := unix.Openat(g.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	text := make([]byte, 1024)
-	n, err := unix.Read(fd, text)
-	return text[:max(n, 0)], err
 }

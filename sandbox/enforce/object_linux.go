@@ -31,7 +31,11 @@ func (o *object) inode() inode {
 }
 
 // descriptorPath is the path of a descriptor of this process.
-func descriptorPath(fd int) (string, error) {
+func (g *Guard) descriptorPath(fd int) (string, error) {
+	var buf [256]byte // most are short
+	if n, err := unix.Readlinkat(g.descriptors, decimal(fd), buf[:]); err == nil && n < len(buf) {
+		return string(buf[:n]), nil
+	}
 	return os.Readlink("/proc/self/fd/" + decimal(fd))
 }
 
@@ -42,7 +46,7 @@ func (g *Guard) inspect(fd int) (object, unix.Errno) {
 	if err != nil {
 		return o, unix.EACCES
 	}
-	if o.path, err = descriptorPath(fd); err != nil {
+	if o.path, err = g.descriptorPath(fd); err != nil {
 		return o, unix.EACCES
 	}
 	if !strings.HasPrefix(o.path, "/") {
@@ -76,7 +80,7 @@ func (t *task) permitObject(o *object, write bool) unix.Errno {
 	if rest, ok := t.g.mounts.proc(o.stat.Mnt_id, o.path); ok {
 		return t.permitProc(rest, write)
 	}
-	if forbids(t.g.access(o), write) {
+	if forbids(t.g.access(o, write), write) {
 		return t.denied(o.path)
 	}
 	return 0
@@ -86,13 +90,13 @@ func (t *task) permitObject(o *object, write bool) unix.Errno {
 func forbids(a Access, write bool) bool { return a == None || a == ReadOnly && write }
 
 // access is what all policies together leave of an object.
-func (g *Guard) access(o *object) Access {
+func (g *Guard) access(o *object, write bool) Access {
 	access := Full
 	was, gone := strings.CutSuffix(o.path, deleted)
 	for _, t := range g.trees {
-		access = max(access, t.judge(g, o.stat.Mnt_id, o.path, o.isDir()))
+		access = max(access, t.judge(g, o.stat.Mnt_id, o.path, o.isDir(), write))
 		if gone {
-			access = max(access, t.judge(g, o.stat.Mnt_id, was, o.isDir()))
+			access = max(access, t.judge(g, o.stat.Mnt_id, was, o.isDir(), write))
 		}
 		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
 			access = max(access, t.links.access(o.inode()))
@@ -133,7 +137,7 @@ func (t *task) permitName(parent int, name string, dir bool) unix.Errno {
 	}
 	path := strings.TrimSuffix(o.path, "/") + "/" + name
 	for _, tree := range t.g.trees {
-		if tree.judge(t.g, o.stat.Mnt_id, path, dir) != Full {
+		if tree.judge(t.g, o.stat.Mnt_id, path, dir, true) != Full {
 			return t.denied(path)
 		}
 	}

@@ -67,7 +67,7 @@ func (t *task) openExisting(base int, name string, flags int) (int, unix.Errno) 
 	case !o.isDir() && (strings.HasSuffix(name, "/") || flags&unix.O_DIRECTORY != 0):
 		return -1, unix.ENOTDIR
 	case o.kind() == unix.S_IFCHR && o.stat.Rdev_major == 5 && o.stat.Rdev_minor == 0:
-		return t.terminal(flags)
+		return t.openTerminal(flags)
 	}
 	if o.kind() == unix.S_IFIFO {
 		return t.openFIFO(path, flags, &o)

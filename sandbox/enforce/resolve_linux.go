@@ -25,27 +25,31 @@ func (g *Guard) fixed() uint64 {
 	return unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 }
 
-// direct opens a path that leads over no symbolic link, which most do. The path is
-// then the object's own, and a few system calls less are needed to judge it.
+// direct opens a file before it is judged, which takes fewer system calls than to look
+// at it first. The path of what it reached without a symbolic link is the object's own.
 // handled is false when it has to be done the exact way.
 func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, handled bool) {
 	if name == "" || flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) != 0 {
 		return -1, 0, false
 	}
 	absolute, ok := t.absolute(dir, name)
-	if !ok {
+	if !ok || absolute == terminal {
 		return -1, 0, false
 	}
 	own, ofCaller := t.own(absolute)
 	base, rest := t.g.nearest(own)
-	fd, err := unix.Openat2(base, rest, &unix.OpenHow{ // O_NONBLOCK: it may be a FIFO
+	how := unix.OpenHow{ // O_NONBLOCK: it may be a FIFO
 		Flags:   uint64(flags&(openFlags|unix.O_NOFOLLOW) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK),
 		Resolve: t.g.fixed() | unix.RESOLVE_NO_SYMLINKS,
-	})
-	if errors.Is(err, unix.ENOENT) && name[0] == '/' && !ofCaller {
-		return -1, unix.ENOENT, true
 	}
-	if err != nil {
+	fd, err := unix.Openat2(base, rest, &how)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		how.Resolve = t.g.fixed()
+		return t.directOverLinks(base, rest, &how, flags)
+	case errors.Is(err, unix.ENOENT) && name[0] == '/' && !ofCaller:
+		return -1, unix.ENOENT, true
+	case err != nil:
 		return -1, 0, false
 	}
 	kind, e, handled := t.judgeDirect(fd, cleaned(own), flags&unix.O_ACCMODE != unix.O_RDONLY)
@@ -61,6 +65,28 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 	if e != 0 || !handled {
 		_ = unix.Close(fd)
 		return -1, e, handled
+	}
+	return fd, 0, true
+}
+
+// directOverLinks is direct for a path that leads over links: what it reached has the
+// path that the kernel knows it by.
+func (t *task) directOverLinks(base int, rest string, how *unix.OpenHow, flags int) (fd int, e unix.Errno, handled bool) {
+	fd, err := unix.Openat2(base, rest, how)
+	if err != nil {
+		return -1, 0, false
+	}
+	o, e := t.g.inspect(fd)
+	if e != 0 || o.kind() != unix.S_IFREG && !o.isDir() || t.inProc(fd) {
+		t.keep(fd) // as above
+		return -1, 0, false
+	}
+	if e = t.permitObject(&o, flags&unix.O_ACCMODE != unix.O_RDONLY); e == 0 && flags&unix.O_NONBLOCK == 0 {
+		e = blocking(fd, flags)
+	}
+	if e != 0 {
+		_ = unix.Close(fd)
+		return -1, e, true
 	}
 	return fd, 0, true
 }
@@ -96,12 +122,8 @@ func (t *task) absolute(dir int32, name string) (string, bool) {
 	if name[0] == '/' {
 		return name, true
 	}
-	link, ok := t.baseLink(dir)
-	if !ok {
-		return "", false
-	}
 	var buf [1024]byte
-	n, err := unix.Readlinkat(t.g.proc, link, buf[:])
+	n, err := t.begins.path(t, dir, buf[:])
 	if err != nil || n == len(buf) || buf[0] != '/' {
 		return "", false
 	}
@@ -145,7 +167,7 @@ func (t *task) judgeDirect(fd int, clean string, write bool) (kind uint16, e uni
 			return 0, 0, false
 		}
 		if rel, ok := below(clean, tree.path); ok {
-			access = max(access, tree.access(rel, o.isDir()))
+			access = max(access, tree.access(rel, o.isDir(), write))
 		}
 		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
 			access = max(access, tree.links.access(o.inode()))

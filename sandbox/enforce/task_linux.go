@@ -3,7 +3,6 @@ package enforce
 import (
 	"bytes"
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 
@@ -19,8 +18,9 @@ type task struct {
 	n      *notification
 	call   uint64 // see crew
 	buf    []byte // of maxPath, for one path at a time
-	tid    int    // the caller's thread, as this process's PID namespace has it
-	memory int    // a descriptor of the caller's memory, or -1
+	begins *beginning
+	tid    int // the caller's thread, as this process's PID namespace has it
+	memory int // a descriptor of the caller's memory, or -1
 	files  []int
 }
 
@@ -120,6 +120,45 @@ func (t *task) baseLink(dir int32) (string, bool) {
 	return decimal(t.tid) + "/fd/" + decimal(int(dir)), dir >= 0
 }
 
+// beginning is where the last relative path began. Many a program begins there again.
+type beginning struct {
+	thread int
+	dir    int32
+	// link is an O_PATH descriptor of the link in /proc, or -1: to read it by that takes
+	// half as long. It is of the thread, not of the number, and leads to what it has there now.
+	link int
+}
+
+func (b *beginning) close() {
+	if b.link >= 0 {
+		_ = unix.Close(b.link)
+		b.link = -1
+	}
+}
+
+// path is that of a directory of the caller, copied into buf.
+func (b *beginning) path(t *task, dir int32, buf []byte) (int, error) {
+	again := b.thread == t.tid && b.dir == dir
+	if again && b.link >= 0 {
+		if n, err := unix.Readlinkat(b.link, "", buf); err == nil {
+			return n, nil
+		}
+		again = false // another thread has the number
+	}
+	b.close()
+	b.thread, b.dir = t.tid, dir
+	link, ok := t.baseLink(dir)
+	if !ok {
+		return 0, unix.EBADF
+	}
+	if again {
+		if fd, err := unix.Openat(t.g.proc, link, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err == nil {
+			b.link = fd
+		}
+	}
+	return unix.Readlinkat(t.g.proc, link, buf)
+}
+
 // process is the caller's process id.
 func (t *task) process() int {
 	if n, err := strconv.Atoi(t.status("Tgid:")); err == nil {
@@ -148,9 +187,9 @@ func (t *task) mode(mode uint32) (uint32, unix.Errno) {
 	return mode &^ uint32(mask) & 0o7777, 0
 }
 
-// status is a field of the caller's /proc/PID/status.
+// status is one of the first fields of the caller's /proc/PID/status.
 func (t *task) status(field string) string {
-	b, err := os.ReadFile("/proc/" + decimal(t.tid) + "/status")
+	b, err := t.g.procFile(decimal(t.tid) + "/status")
 	if err != nil {
 		return ""
 	}

@@ -110,17 +110,17 @@ func (t *tree) shows(path string) bool {
 
 // judge is what the tree's policy leaves of an object that has the path on the
 // mount: by the name that it has there, and by where it is in the file system.
-func (t *tree) judge(g *Guard, mount uint64, path string, dir bool) Access {
+func (t *tree) judge(g *Guard, mount uint64, path string, dir, write bool) Access {
 	access := Full
 	rel, ok := below(path, t.path)
 	switch {
 	case ok:
-		access = t.access(rel, dir)
+		access = t.access(rel, dir, write)
 	case t.whole && mount == t.mount:
 		return None
 	}
 	if rel, ok := t.really(g, mount, path); ok {
-		access = max(access, t.access(rel, dir))
+		access = max(access, t.access(rel, dir, write))
 	}
 	return access
 }
@@ -140,7 +140,7 @@ func (t *tree) really(g *Guard, mount uint64, path string) (string, bool) {
 		if t.fixed {
 			return "", false
 		}
-		now, err := descriptorPath(t.fd)
+		now, err := g.descriptorPath(t.fd)
 		if err != nil {
 			return "", false
 		}
@@ -153,11 +153,18 @@ func (t *tree) really(g *Guard, mount uint64, path string) (string, bool) {
 	return below(inner, t.inner)
 }
 
-func (t *tree) access(rel string, dir bool) Access {
-	if rel == "" {
+// access is what the policy leaves of an entry; who does not mean to write is not told
+// whether it could.
+func (t *tree) access(rel string, dir, write bool) Access {
+	switch {
+	case rel == "":
 		return Full
+	case write:
+		return t.policy().Access(rel, dir)
+	case t.policy().Closed(rel, dir):
+		return None
 	}
-	return t.policy().Access(rel, dir)
+	return Full
 }
 
 // holdsRestricted reports whether anything below a directory of the tree is
@@ -167,7 +174,7 @@ func (t *tree) holdsRestricted(rel string) bool {
 		if err != nil {
 			return err
 		}
-		if rel, ok := below(path, t.path); !ok || t.access(rel, d.IsDir()) != Full {
+		if rel, ok := below(path, t.path); !ok || t.access(rel, d.IsDir(), true) != Full {
 			return fs.ErrPermission
 		}
 		return nil

@@ -29,16 +29,17 @@ func script(s string) func(string) ([]byte, error) {
 // uses are what people and their tools do all day.
 func uses() map[string]func(string) ([]byte, error) {
 	return map[string]func(string) ([]byte, error){
-		"files":           script(`echo a > a; cat a; cp a b; mv b c; ln a d; ln -s a e; cat e d; rm a c d e; mkdir -p x/y; rmdir x/y; rm -r x`),
-		"editors' saves":  script(`echo 1 > f; echo 2 > f.tmp; mv f.tmp f; grep -q 2 f; sed -i s/2/3/ f; grep -q 3 f; test "$(stat -c %a f)" = 666`),
-		"umask":           script(`umask 027; echo > f; test "$(stat -c %a f)" = 640; mkdir d; test "$(stat -c %a d)" = 750`),
-		"owner":           script(`echo > f; test "$(stat -c %u f)" = "$(id -u)"`),
-		"exclusive":       script(`set -o noclobber; echo > f; ! echo > f 2>/dev/null`),
-		"appending":       script(`echo a > f; echo b >> f; test "$(wc -l < f)" = 2; truncate -s 1 f; test "$(stat -c %s f)" = 1`),
-		"temporary":       script(`t=$(mktemp); echo > "$t"; rm "$t"; python3 -c 'import tempfile; f=tempfile.TemporaryFile(); f.write(b"x"); f.close()'`),
-		"unnamed file":    script(`python3 -c 'import os; f=os.open(".",os.O_TMPFILE|os.O_RDWR,0o600); os.write(f,b"x"); os.set_inheritable(f,True); os.execvp("ln",["ln","-L","/proc/self/fd/%d"%f,"named"])'; test -s named`),
-		"devices":         script(`echo > /dev/null; head -c 8 /dev/urandom | wc -c; head -c 1 /dev/zero > /dev/null; : > /dev/stderr; echo x > /dev/stdout`),
-		"pipes and fifos": script(`mkfifo p; (echo hello > p &) ; read -r l < p; test "$l" = hello; echo y | cat | grep -q y`),
+		"files":          script(`echo a > a; cat a; cp a b; mv b c; ln a d; ln -s a e; cat e d; rm a c d e; mkdir -p x/y; rmdir x/y; rm -r x`),
+		"editors' saves": script(`echo 1 > f; echo 2 > f.tmp; mv f.tmp f; grep -q 2 f; sed -i s/2/3/ f; grep -q 3 f; test "$(stat -c %a f)" = 666`),
+		"umask":          script(`umask 027; echo > f; test "$(stat -c %a f)" = 640; mkdir d; test "$(stat -c %a d)" = 750`),
+		"owner":          script(`echo > f; test "$(stat -c %u f)" = "$(id -u)"`),
+		"exclusive":      script(`set -o noclobber; echo > f; ! echo > f 2>/dev/null`),
+		"appending":      script(`echo a > f; echo b >> f; test "$(wc -l < f)" = 2; truncate -s 1 f; test "$(stat -c %s f)" = 1`),
+		"temporary":      script(`t=$(mktemp); echo > "$t"; rm "$t"; python3 -c 'import tempfile; f=tempfile.TemporaryFile(); f.write(b"x"); f.close()'`),
+		"unnamed file":   script(`python3 -c 'import os; f=os.open(".",os.O_TMPFILE|os.O_RDWR,0o600); os.write(f,b"x"); os.set_inheritable(f,True); os.execvp("ln",["ln","-L","/proc/self/fd/%d"%f,"named"])'; test -s named`),
+		"devices":        script(`echo > /dev/null; head -c 8 /dev/urandom | wc -c; head -c 1 /dev/zero > /dev/null; : > /dev/stderr; echo x > /dev/stdout`),
+		"pipes and fifos": script(`mkfifo p; (echo hello > p &) ; read -r l < p; test "$l" = hello; echo y | cat | grep -q y
+ln -s p q; for i in 1 2 3 4 5 6 7 8 9 10; do (echo $i > q &) ; test "$(cat q)" = $i; done`),
 		"descriptors' names": script(`exec 77< open; cat /dev/fd/77 | grep -q .; cat /proc/self/fd/77 > /dev/null; cd /proc; cat self/fd/77 > /dev/null; cd - > /dev/null
 cat <(echo one) <(echo two) | grep -q two; echo three > >(cat > got); for i in 1 2 3 4 5 6 7 8 9 10; do test -s got || sleep 0.1; done; grep -q three got
 echo 4 | cat /dev/stdin | grep -q 4; ln -s /proc/self/fd/77 link; cat link > /dev/null; ! cat /dev/fd/78 2> /dev/null`),
@@ -120,6 +121,31 @@ E`),
 		"talking outside":           plainScript(`python3 -c 'import socket; c=socket.socket(socket.AF_UNIX); c.connect("helper"); c.sendall(b"x"); print("` + secret + `")'`),
 		"reading an alias":          plainScript(`cat "$OUT/alias/.env"; cat "$OUT/alias/sub/../.env"; cd "$OUT/alias" && cat .env private/key`),
 		"reading what is read-only": script(`grep -q closed .rules`),
+		"directories in turns": script(`python3 - <<'E'
+import os,threading
+for name in "a","b","c":
+    os.mkdir(name)
+    with open(name+"/f","w") as f: f.write(name)
+with open("f","w") as f: f.write("top")
+a,b=os.open("a",os.O_RDONLY),os.open("b",os.O_RDONLY)
+def reads(dir,want,times=3):
+    for _ in range(times):
+        fd=os.open("f",os.O_RDONLY,dir_fd=dir)
+        got=os.read(fd,9).decode()
+        os.close(fd)
+        assert got==want,(dir,want,got)
+for times in 1,2,3: reads(a,"a",times); reads(b,"b",times); reads(None,"top",times)
+os.rename("a","d"); reads(a,"a")
+os.dup2(b,a); reads(a,"b")
+os.chdir("c"); reads(None,"c")
+other=threading.Thread(target=reads,args=(b,"b",50)); other.start(); reads(None,"c",50); other.join()
+for want in "b","c","top":
+    pid=os.fork()
+    if pid==0:
+        os.chdir({"b":"../b","c":".","top":".."}[want]); reads(None,want); os._exit(0)
+    assert os.waitpid(pid,0)[1]==0,want
+reads(None,"c")
+E`),
 		"reading again and again": script(`python3 - <<'E'
 import os
 want=open("open").read()

@@ -3,7 +3,6 @@ package enforce
 import (
 	"bytes"
 	"errors"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,10 +139,13 @@ func (w *walker) into(name string) unix.Errno {
 	return 0
 }
 
-// terminal opens the caller's controlling terminal: /dev/tty would be the Guard's.
-func (t *task) terminal(flags int) (int, unix.Errno) {
+// terminal is the controlling terminal of who opens it.
+const terminal = "/dev/tty"
+
+// openTerminal opens the caller's controlling terminal: /dev/tty would be the Guard's.
+func (t *task) openTerminal(flags int) (int, unix.Errno) {
 	const first, last, perMajor = 136, 143, 256 // majors of /dev/pts
-	raw, err := os.ReadFile("/proc/" + decimal(t.tid) + "/stat")
+	raw, err := t.g.procFile(decimal(t.tid) + "/stat")
 	if err != nil {
 		return -1, unix.ENXIO
 	}

@@ -123,13 +123,18 @@ func renew(now *atomic.Pointer[treePolicy], change func(*treePolicy)) {
 // Access implements enforce.Policy. What is protected is only for reading; rules
 // files always are: who could change them could open everything.
 func (p *treePolicy) Access(rel string, dir bool) enforce.Access {
-	if p.set.Ignored(p.below+rel, dir) || p.git.closes(rel) {
+	if p.Closed(rel, dir) {
 		return enforce.None
 	}
 	if _, ok := p.protection.Protects(rel); ok {
 		return enforce.ReadOnly
 	}
 	return enforce.Full
+}
+
+// Closed implements enforce.Policy.
+func (p *treePolicy) Closed(rel string, dir bool) bool {
+	return p.set.Ignored(p.below+rel, dir) || p.git.closes(rel)
 }
 
 // ByName implements enforce.Policy. Git's objects are closed where they are, so that

@@ -309,6 +309,9 @@ func (p storePolicy) Access(string, bool) enforce.Access {
 	return enforce.None
 }
 
+// Closed implements enforce.Policy.
+func (p storePolicy) Closed(rel string, dir bool) bool { return p.Access(rel, dir) == enforce.None }
+
 // ByName implements enforce.Policy.
 func (storePolicy) ByName() bool { return true }
 
