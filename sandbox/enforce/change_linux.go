@@ -1,7 +1,11 @@
 package enforce
 
 import (
+	"errors"
+	"io/fs"
+	"math"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,11 +70,13 @@ func (t *task) change(at entry, isDir bool, do func(parent int, name string) err
 }
 
 func (t *task) mkdir(dir int32, addr uint64, mode uint32) answer {
-	mode, e := t.mode(mode)
-	if e != 0 {
-		return done(e)
-	}
-	return t.at(dir, addr, true, func(parent int, name string) error { return unix.Mkdirat(parent, name, mode) })
+	return t.at(dir, addr, true, func(parent int, name string) error {
+		mode, e := t.mode(parent, mode)
+		if e != 0 {
+			return e
+		}
+		return unix.Mkdirat(parent, name, mode)
+	})
 }
 
 // mknod makes no devices: nothing inside may.
@@ -79,11 +85,13 @@ func (t *task) mknod(dir int32, addr uint64, mode uint32, dev int) answer {
 	if kind == unix.S_IFBLK || kind == unix.S_IFCHR && dev != 0 { // 0:0 is a whiteout, as overlay file systems have
 		return done(unix.EPERM)
 	}
-	mode, e := t.mode(mode)
-	if e != 0 {
-		return done(e)
-	}
-	return t.at(dir, addr, false, func(parent int, name string) error { return unix.Mknodat(parent, name, kind|mode, dev) })
+	return t.at(dir, addr, false, func(parent int, name string) error {
+		mode, e := t.mode(parent, mode)
+		if e != 0 {
+			return e
+		}
+		return unix.Mknodat(parent, name, kind|mode, dev)
+	})
 }
 
 func (t *task) symlink(target uint64, dir int32, addr uint64) answer {
@@ -105,7 +113,15 @@ func (t *task) symlink(target uint64, dir int32, addr uint64) answer {
 
 // unlink carries out unlink, unlinkat and rmdir.
 func (t *task) unlink(dir int32, addr uint64, flags int) answer {
-	return t.at(dir, addr, flags&unix.AT_REMOVEDIR != 0, func(parent int, name string) error {
+	at, e := t.entry(dir, addr)
+	if e != 0 {
+		return done(e)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(at.parent, at.name, &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, fs.ErrNotExist) {
+		return done(unix.ENOENT) // of a protected name, too: who cleans up is content with it
+	}
+	return t.change(at, flags&unix.AT_REMOVEDIR != 0, func(parent int, name string) error {
 		return unix.Unlinkat(parent, name, flags)
 	})
 }
@@ -134,8 +150,25 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 	if !t.waits() {
 		return done(unix.EINTR)
 	}
+	t.g.renames.begun.Add(1)
+	defer t.g.renames.over.Add(1)
 	return done(number(unix.Renameat2(from.parent, from.name, to.parent, to.name, flags)))
 }
+
+// renames counts those of supervised processes, by which the path of a directory can
+// become another's.
+type renames struct{ begun, over atomic.Uint64 }
+
+// mark is for since. It is passed already while one is under way.
+func (r *renames) mark() uint64 {
+	if n := r.begun.Load(); n == r.over.Load() {
+		return n
+	}
+	return math.MaxUint64
+}
+
+// since reports whether there was one after mark.
+func (r *renames) since(mark uint64) bool { return r.begun.Load() != mark }
 
 // permitMove decides whether what is at from may get the name to.
 func (t *task) permitMove(from, to entry) unix.Errno {
@@ -226,6 +259,9 @@ func sameTrees(a, b []*tree) bool {
 
 // link carries out link and linkat.
 func (t *task) link(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, flags int) answer {
+	if flags&^(unix.AT_SYMLINK_FOLLOW|unix.AT_EMPTY_PATH) != 0 {
+		return done(unix.EINVAL)
+	}
 	to, e := t.entry(toDir, toAddr)
 	if e != 0 {
 		return done(e)

@@ -3,6 +3,7 @@ package enforce
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,12 +37,15 @@ func (t *task) connect() answer {
 
 // socket is a copy of one of the caller's.
 func (t *task) socket(fd int) (int, unix.Errno) {
-	process, err := unix.PidfdOpen(t.process(), 0)
+	who, err := unix.PidfdOpen(t.tid, unix.PIDFD_THREAD) // Linux 6.9
+	if errors.Is(err, unix.EINVAL) {
+		who, err = unix.PidfdOpen(t.process(), 0)
+	}
 	if err != nil {
 		return -1, number(err)
 	}
-	defer func() { _ = unix.Close(process) }()
-	socket, err := unix.PidfdGetfd(process, fd, 0)
+	defer func() { _ = unix.Close(who) }()
+	socket, err := unix.PidfdGetfd(who, fd, 0)
 	if err != nil {
 		return -1, number(err)
 	}

@@ -9,13 +9,14 @@ import (
 
 // Opening a FIFO waits for somebody at its other end, perhaps for ever. Whoever
 // waits so does not count among the workers, so that no number of FIFOs keeps the
-// others from being served, and is let go when the caller has died.
+// others from being served, and is let go when the caller has died or got a signal,
+// which the kernel keeps from it while its call is answered.
 
 const (
 	// maxParked bounds the threads that wait for the other ends of FIFOs. As every
 	// one of them has a caller that waits, the sandbox's own bound is met before.
 	maxParked = 4096
-	// parkedLook is how often it is looked for callers that have died.
+	// parkedLook is how often it is looked for callers that shall not wait any more.
 	parkedLook = 250 * time.Millisecond
 )
 
@@ -32,7 +33,7 @@ type parked struct {
 	t       *task
 	fifo    int // O_PATH
 	write   bool
-	stopped bool // its caller has died; guarded by parking.mu
+	stopped bool // its caller has died or got a signal; guarded by parking.mu
 	woken   bool // by that of another; guarded by parking.mu
 	file    inode
 	// early is a reader that does not wait, opened before: a writer may come and go
@@ -64,7 +65,7 @@ func (t *task) openFIFO(path, flags int, o *object) (int, unix.Errno) {
 		}
 		switch {
 		case stop:
-			return -1, unix.EINTR
+			return -1, restart
 		case !again:
 			return fd, e
 		}
@@ -130,7 +131,7 @@ func (g *Guard) unpark(p *parked) {
 }
 
 // look says why an open has come back: because it was woken for another, or
-// because its own caller has died. Else it has found its other end.
+// because its own caller waits no more. Else it has found its other end.
 func (k *parking) look(p *parked) (again, stop bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +141,7 @@ func (k *parking) look(p *parked) (again, stop bool) {
 	return again, p.stopped
 }
 
-// watch lets those go whose caller has died, until nobody waits.
+// watch lets those go whose caller has died or has a signal to take, until nobody waits.
 func (k *parking) watch() {
 	for {
 		time.Sleep(parkedLook)
@@ -151,7 +152,7 @@ func (k *parking) watch() {
 			return
 		}
 		for p := range k.waiting {
-			if p.stopped = p.stopped || !p.t.waits(); p.stopped || p.writerCame() {
+			if p.stopped = p.stopped || !p.t.waits() || p.t.signalled(); p.stopped || p.writerCame() {
 				k.wake(p)
 			}
 		}

@@ -63,6 +63,7 @@ type Guard struct {
 	foreign                  atomic.Bool // process_vm_readv is refused: /proc/PID/mem is read
 	crew                     *crew
 	moves                    sync.RWMutex // held by who must not see names move, see Hold
+	renames                  renames
 	parking                  parking
 }
 

@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -46,7 +47,9 @@ func (g *Guard) inspect(fd int) (object, unix.Errno) {
 	if err != nil {
 		return o, unix.EACCES
 	}
-	if o.path, err = g.descriptorPath(fd); err != nil {
+	if o.path, err = g.descriptorPath(fd); errors.Is(err, unix.ENAMETOOLONG) {
+		return o, unix.ENAMETOOLONG
+	} else if err != nil {
 		return o, unix.EACCES
 	}
 	if !strings.HasPrefix(o.path, "/") {
@@ -137,9 +140,13 @@ func (t *task) permitName(parent int, name string, dir bool) unix.Errno {
 	}
 	path := strings.TrimSuffix(o.path, "/") + "/" + name
 	for _, tree := range t.g.trees {
-		if tree.judge(t.g, o.stat.Mnt_id, path, dir, true) != Full {
-			return t.denied(path)
+		if tree.judge(t.g, o.stat.Mnt_id, path, dir, true) == Full {
+			continue
 		}
+		if unix.Faccessat(parent, ".", unix.X_OK, unix.AT_EACCESS) != nil {
+			return unix.EACCES // also without us
+		}
+		return t.denied(path)
 	}
 	return 0
 }

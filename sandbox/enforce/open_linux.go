@@ -18,12 +18,30 @@ func (t *task) open(dir int32, addr uint64, flags int, mode uint32) answer {
 	if fd, e, handled := t.direct(dir, name, flags); handled {
 		return opened(fd, flags, e)
 	}
+	if e := t.mayMake(flags); e != 0 {
+		return done(e)
+	}
 	base, e := t.base(dir, name)
 	if e != 0 {
 		return done(e)
 	}
 	fd, e := t.openExactly(base, name, flags, mode)
 	return opened(fd, flags, e)
+}
+
+// mayMake is what the kernel asks before it looks for a file that it may make or empty.
+func (t *task) mayMake(flags int) unix.Errno {
+	switch {
+	case flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) == 0:
+		return 0
+	case flags&(unix.O_CREAT|unix.O_DIRECTORY) == unix.O_CREAT|unix.O_DIRECTORY:
+		return unix.EINVAL
+	case flags&tmpfile != 0 && (flags&unix.O_DIRECTORY == 0 || flags&unix.O_ACCMODE == unix.O_RDONLY):
+		return unix.EINVAL
+	case t.full():
+		return unix.EMFILE
+	}
+	return 0
 }
 
 func (t *task) openExactly(base int, name string, flags int, mode uint32) (int, unix.Errno) {
@@ -62,7 +80,7 @@ func (t *task) openExisting(base int, name string, flags int) (int, unix.Errno) 
 		return -1, e
 	case o.kind() == unix.S_IFLNK:
 		return -1, unix.ELOOP
-	case o.isDir() && flags&unix.O_CREAT != 0:
+	case o.isDir() && flags&(unix.O_CREAT|unix.O_TRUNC) != 0:
 		return -1, unix.EISDIR
 	case !o.isDir() && (strings.HasSuffix(name, "/") || flags&unix.O_DIRECTORY != 0):
 		return -1, unix.ENOTDIR
@@ -86,7 +104,7 @@ func (t *task) cut(fd, flags int, size int64) unix.Errno {
 	if !t.waits() {
 		return unix.EINTR
 	}
-	if flags&unix.O_ACCMODE != unix.O_RDONLY {
+	if mode := flags & unix.O_ACCMODE; mode == unix.O_WRONLY || mode == unix.O_RDWR {
 		return number(unix.Ftruncate(fd, size))
 	}
 	return number(unix.Truncate("/proc/self/fd/"+decimal(fd), size))
@@ -101,7 +119,7 @@ func (t *task) openUnnamed(base int, name string, flags int, mode uint32) (int, 
 	if _, e := t.permit(dir, true); e != 0 {
 		return -1, e
 	}
-	if mode, e = t.mode(mode); e != 0 {
+	if mode, e = t.mode(dir, mode); e != 0 {
 		return -1, e
 	}
 	return reopen(dir, flags&(openFlags|tmpfile|unix.O_EXCL), mode)
@@ -123,6 +141,9 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 	case e != 0:
 		return -1, nil, e
 	case last == "." || last == "..":
+		if flags&unix.O_EXCL != 0 {
+			return -1, nil, unix.EEXIST
+		}
 		return -1, nil, unix.EISDIR
 	}
 	if e := t.permitName(dir, last, false); e != 0 {
@@ -134,7 +155,7 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 			return -1, &missing{dir, string(buf[:n])}, 0
 		}
 	}
-	if mode, e = t.mode(mode); e != 0 {
+	if mode, e = t.mode(dir, mode); e != 0 {
 		return -1, nil, e
 	}
 	if !t.waits() {
@@ -179,6 +200,7 @@ func (t *task) truncate() answer {
 	if e != 0 {
 		return done(e)
 	}
-	t.keep(fd)
-	return done(t.cut(fd, unix.O_WRONLY, int64(t.arg(1))))
+	e = t.cut(fd, unix.O_WRONLY, int64(t.arg(1)))
+	_ = unix.Close(fd) // before the answer: a file that is open for writing cannot be run
+	return done(e)
 }

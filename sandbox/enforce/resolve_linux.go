@@ -32,8 +32,9 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 	if name == "" || flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) != 0 {
 		return -1, 0, false
 	}
+	renamed := t.g.renames.mark()
 	absolute, ok := t.absolute(dir, name)
-	if !ok || absolute == terminal {
+	if device := strings.HasPrefix(absolute, "/dev/") && absolute != "/dev/null"; !ok || device {
 		return -1, 0, false
 	}
 	own, ofCaller := t.own(absolute)
@@ -43,45 +44,35 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 		Resolve: t.g.fixed() | unix.RESOLVE_NO_SYMLINKS,
 	}
 	fd, err := unix.Openat2(base, rest, &how)
-	switch {
-	case errors.Is(err, unix.ELOOP):
+	links := errors.Is(err, unix.ELOOP)
+	if links {
 		how.Resolve = t.g.fixed()
-		return t.directOverLinks(base, rest, &how, flags)
-	case errors.Is(err, unix.ENOENT) && name[0] == '/' && !ofCaller:
+		fd, err = unix.Openat2(base, rest, &how)
+	}
+	switch {
+	case errors.Is(err, unix.ENOENT) && !links && name[0] == '/' && !ofCaller:
 		return -1, unix.ENOENT, true
 	case err != nil:
 		return -1, 0, false
 	}
-	kind, e, handled := t.judgeDirect(fd, cleaned(own), flags&unix.O_ACCMODE != unix.O_RDONLY)
+	write := flags&unix.O_ACCMODE != unix.O_RDONLY
+	kind := uint16(0)
 	switch {
-	case e == 0 && handled && kind == unix.S_IFIFO && flags&(unix.O_NONBLOCK|unix.O_ACCMODE) == unix.O_RDONLY:
-		// It has to be waited for. Who waits to write has been let in, and must not find
-		// the reader gone meanwhile.
+	case name[0] != '/' && t.g.renames.since(renamed): // it may be another directory's file
+		handled = false
+	case links:
+		kind, e, handled = t.judgeReached(fd, write)
+	default:
+		kind, e, handled = t.judgeDirect(fd, cleaned(own), write)
+	}
+	waits := kind == unix.S_IFIFO && flags&(unix.O_NONBLOCK|unix.O_ACCMODE) == unix.O_RDONLY
+	if !handled || e == 0 && waits {
+		// Who waits at the other end of a FIFO has been let in, and must not find this one
+		// gone meanwhile, nor who reads from a pseudo terminal.
 		t.keep(fd)
 		return -1, 0, false
-	case e == 0 && handled && flags&unix.O_NONBLOCK == 0:
-		e = blocking(fd, flags)
 	}
-	if e != 0 || !handled {
-		_ = unix.Close(fd)
-		return -1, e, handled
-	}
-	return fd, 0, true
-}
-
-// directOverLinks is direct for a path that leads over links: what it reached has the
-// path that the kernel knows it by.
-func (t *task) directOverLinks(base int, rest string, how *unix.OpenHow, flags int) (fd int, e unix.Errno, handled bool) {
-	fd, err := unix.Openat2(base, rest, how)
-	if err != nil {
-		return -1, 0, false
-	}
-	o, e := t.g.inspect(fd)
-	if e != 0 || o.kind() != unix.S_IFREG && !o.isDir() || t.inProc(fd) {
-		t.keep(fd) // as above
-		return -1, 0, false
-	}
-	if e = t.permitObject(&o, flags&unix.O_ACCMODE != unix.O_RDONLY); e == 0 && flags&unix.O_NONBLOCK == 0 {
+	if e == 0 && flags&unix.O_NONBLOCK == 0 {
 		e = blocking(fd, flags)
 	}
 	if e != 0 {
@@ -89,6 +80,16 @@ func (t *task) directOverLinks(base int, rest string, how *unix.OpenHow, flags i
 		return -1, e, true
 	}
 	return fd, 0, true
+}
+
+// judgeReached decides about a file that was opened by a path over links: it has the
+// path that the kernel knows it by. handled is as for judgeDirect.
+func (t *task) judgeReached(fd int, write bool) (kind uint16, e unix.Errno, handled bool) {
+	o, e := t.g.inspect(fd)
+	if e != 0 || o.kind() != unix.S_IFREG && !o.isDir() || t.inProc(fd) {
+		return o.kind(), 0, false
+	}
+	return o.kind(), t.permitObject(&o, write), true
 }
 
 // own is a path through the caller's own directory in /proc without the link that leads

@@ -3,6 +3,7 @@ package enforce
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strconv"
 	"strings"
 
@@ -19,8 +20,9 @@ type task struct {
 	call   uint64 // see crew
 	buf    []byte // of maxPath, for one path at a time
 	begins *beginning
-	tid    int // the caller's thread, as this process's PID namespace has it
-	memory int // a descriptor of the caller's memory, or -1
+	said   []byte // the beginning of the caller's status, once it was asked for
+	tid    int    // the caller's thread, as this process's PID namespace has it
+	memory int    // a descriptor of the caller's memory, or -1
 	files  []int
 }
 
@@ -178,27 +180,74 @@ func (t *task) leads() bool {
 	return true
 }
 
-// mode is the mode of something new, with the caller's umask applied.
-func (t *task) mode(mode uint32) (uint32, unix.Errno) {
+// mode is the mode of something new in a directory, with the caller's umask applied,
+// which does not count where the directory says what its new entries have (acl(5)).
+func (t *task) mode(parent int, mode uint32) (uint32, unix.Errno) {
 	mask, err := strconv.ParseUint(t.status("Umask:"), 8, 32)
 	if err != nil {
 		return 0, unix.EACCES
 	}
+	if n, err := unix.Getxattr("/proc/self/fd/"+decimal(parent), "system.posix_acl_default", nil); err == nil && n > 0 {
+		mask = 0
+	}
 	return mode &^ uint32(mask) & 0o7777, 0
+}
+
+// full reports whether the caller can have no further descriptor. The kernel asks before
+// it looks for a file.
+func (t *task) full() bool {
+	var most unix.Rlimit
+	room, err := strconv.ParseUint(t.status("FDSize:"), 10, 64)
+	if err != nil || unix.Prlimit(t.tid, unix.RLIMIT_NOFILE, nil, &most) != nil || room < most.Cur {
+		return false
+	}
+	has, err := os.ReadDir("/proc/" + decimal(t.tid) + "/fd")
+	used := uint64(0)
+	for _, d := range has {
+		if n, err := strconv.ParseUint(d.Name(), 10, 64); err == nil && n < most.Cur {
+			used++
+		}
+	}
+	return err == nil && used >= most.Cur
 }
 
 // status is one of the first fields of the caller's /proc/PID/status.
 func (t *task) status(field string) string {
-	b, err := t.g.procFile(decimal(t.tid) + "/status")
-	if err != nil {
-		return ""
+	if t.said == nil {
+		t.said, _ = t.g.procFile(decimal(t.tid) + "/status")
 	}
-	for line := range bytes.Lines(b) {
+	return statusField(t.said, field)
+}
+
+func statusField(status []byte, field string) string {
+	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte(field)); ok {
 			return string(bytes.TrimSpace(rest))
 		}
 	}
 	return ""
+}
+
+// restart is what the kernel makes EINTR of, or the call again, as the handler of the
+// signal that the caller has wants it (sigaction(2), SA_RESTART).
+const restart = unix.Errno(512) // ERESTARTSYS
+
+// signalled reports whether the caller has a signal that it will take when its call is
+// over: its own one, or one of its process, which the first thread takes before others.
+func (t *task) signalled() bool {
+	status, err := os.ReadFile("/proc/" + decimal(t.tid) + "/status")
+	if err != nil {
+		return false
+	}
+	signals := func(field string) uint64 {
+		set, _ := strconv.ParseUint(statusField(status, field), 16, 64)
+		return set
+	}
+	pending := signals("SigPnd:")
+	if t.leads() {
+		pending |= signals("ShdPnd:")
+	}
+	return pending&^signals("SigBlk:") != 0
 }
 
 // number is an error as the caller gets it.

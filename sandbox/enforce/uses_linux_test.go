@@ -118,6 +118,115 @@ except OSError as e: assert e.errno==errno.ENOTDIR, e
 try: open("sub","w")
 except OSError as e: assert e.errno==errno.EISDIR, e
 E`),
+		"a signal for who waits": script(`python3 - <<'E'
+import os,signal,threading,time
+os.mkfifo("p")
+class Over(Exception): pass
+def over(*_): raise Over
+signal.signal(signal.SIGALRM,over); signal.alarm(1)
+try: os.open("p",os.O_RDONLY); raise SystemExit("opened")
+except Over: pass
+came=[]
+signal.signal(signal.SIGALRM,lambda *_: came.append(1)); signal.siginterrupt(signal.SIGALRM,False); signal.alarm(1)
+def write():
+    time.sleep(2); fd=os.open("p",os.O_WRONLY); os.write(fd,b"x"); os.close(fd)
+writer=threading.Thread(target=write); writer.start()
+fd=os.open("p",os.O_RDONLY); assert os.read(fd,1)==b"x"; writer.join()
+assert came
+pid=os.fork()
+if pid==0:
+    signal.signal(signal.SIGINT,lambda *_: None); os.open("p",os.O_RDONLY); os._exit(0)
+time.sleep(.5); os.kill(pid,signal.SIGINT); time.sleep(.5); os.kill(pid,signal.SIGTERM)
+assert os.WTERMSIG(os.waitpid(pid,0)[1])==signal.SIGTERM
+E`),
+		"a terminal that was never open": script(`python3 - <<'E'
+import fcntl,os,struct
+master=os.open("/dev/ptmx",os.O_RDWR|os.O_NOCTTY)
+fcntl.ioctl(master,0x40045431,struct.pack("i",0)) # TIOCSPTLCK
+name="/dev/pts/%d"%struct.unpack("i",fcntl.ioctl(master,0x80045430,bytes(4)))[0] # TIOCGPTN
+os.symlink(name,"slave")
+for path in name,"slave":
+    pid=os.fork()
+    if pid==0:
+        os.close(master)
+        slave=os.open(path,os.O_RDWR|os.O_NOCTTY); os.write(slave,b"yes"); os.read(slave,1); os._exit(0)
+    assert os.read(master,9)==b"yes",path
+    break_=os.open(name,os.O_RDWR|os.O_NOCTTY) # no hang-up between the two
+    os.write(master,b"\n"); os.waitpid(pid,0); os.read(master,9)
+E`),
+		"default ACL": script(`python3 - <<'E'
+import os,stat,struct
+os.mkdir("d")
+entry=lambda tag,perm: struct.pack("<HHI",tag,perm,0xffffffff)
+os.setxattr("d","system.posix_acl_default",struct.pack("<I",2)+entry(1,7)+entry(4,7)+entry(32,5))
+os.umask(0o077)
+mode=lambda path: stat.S_IMODE(os.stat(path).st_mode)
+open("d/f","w").close(); os.mkdir("d/d"); os.mkfifo("d/p"); open("f","w").close()
+got=[mode(p) for p in ("d/f","d/d","d/p","f")]
+assert got==[0o664,0o775,0o664,0o600],[oct(m) for m in got]
+E`),
+		"no descriptor left": script(`python3 - <<'E'
+import errno,os,resource
+with open("full","w") as f: f.write("text")
+resource.setrlimit(resource.RLIMIT_NOFILE,(40,40))
+fds=[]
+try:
+    while True: fds.append(os.open("full",os.O_RDONLY))
+except OSError as e: assert e.errno==errno.EMFILE,e
+for path,flags in ("new",os.O_CREAT|os.O_WRONLY),("full",os.O_TRUNC|os.O_WRONLY),(".",os.O_TMPFILE|os.O_WRONLY):
+    try: os.open(path,flags,0o600)
+    except OSError as e: assert e.errno==errno.EMFILE,(path,e)
+    else: raise SystemExit("opened "+path)
+assert not os.path.exists("new") and os.stat("full").st_size==4
+os.close(fds.pop()); os.close(os.open("new",os.O_CREAT|os.O_WRONLY)); assert os.path.exists("new")
+E`),
+		"a directory that others rename": script(`python3 - <<'E'
+import ctypes,os,time
+for name in "one","two":
+    os.mkdir(name)
+    with open(name+"/f","w") as f: f.write(name)
+top=os.getcwd().encode(); libc=ctypes.CDLL(None); os.chdir("one")
+pid=os.fork()
+if pid==0:
+    while os.getppid()!=1: libc.renameat2(-100,top+b"/one",-100,top+b"/two",2)
+    os._exit(0)
+dir=os.open(".",os.O_PATH); got={"one":0}; end=time.time()+2
+while time.time()<end:
+    for at in None,dir:
+        with open(os.open("f",os.O_RDONLY,dir_fd=at)) as f: text=f.read()
+        got[text]=got.get(text,0)+1
+os.kill(pid,9); os.waitpid(pid,0)
+assert list(got)==["one"],got
+E`),
+		"descriptors of a thread": script(`python3 - <<'E'
+import ctypes,socket,threading
+s=socket.socket(socket.AF_UNIX); s.bind("sock"); s.listen()
+failed=[]
+def alone():
+    try:
+        assert ctypes.CDLL(None).unshare(0x400)==0 # CLONE_FILES
+        extra=[socket.socket(socket.AF_UNIX) for _ in range(20)]
+        extra[-1].connect("sock")
+    except BaseException as e: failed.append(e)
+t=threading.Thread(target=alone); t.start(); t.join()
+if failed: raise failed[0]
+E`),
+		"errors": script(`rm -f sub/.rules absent; python3 - <<'E'
+import ctypes,errno,os
+def fails(want,do,*args,**named):
+    try: do(*args,**named)
+    except OSError as e: assert e.errno==want,(args,e)
+    else: raise SystemExit("no error: %r"%(args,))
+fails(errno.EISDIR,os.open,"sub",os.O_RDONLY|os.O_TRUNC)
+fails(errno.EEXIST,os.open,".",os.O_WRONLY|os.O_CREAT|os.O_EXCL)
+fails(errno.EINVAL,os.open,".",os.O_TMPFILE|os.O_RDONLY)
+fails(errno.EINVAL,os.open,".",os.O_TMPFILE|os.O_CREAT|os.O_RDWR)
+fails(errno.EINVAL,os.open,"absent",os.O_CREAT|os.O_DIRECTORY|os.O_WRONLY)
+libc=ctypes.CDLL(None,use_errno=True)
+assert libc.linkat(-100,b"open",-100,b"other",0x800)==-1 and ctypes.get_errno()==errno.EINVAL
+with open("text","w") as f: f.write("text")
+os.close(os.open("text",os.O_TRUNC|3)); assert os.stat("text").st_size==0
+E`),
 		"talking outside":           plainScript(`python3 -c 'import socket; c=socket.socket(socket.AF_UNIX); c.connect("helper"); c.sendall(b"x"); print("` + secret + `")'`),
 		"reading an alias":          plainScript(`cat "$OUT/alias/.env"; cat "$OUT/alias/sub/../.env"; cd "$OUT/alias" && cat .env private/key`),
 		"reading what is read-only": script(`grep -q closed .rules`),

@@ -139,9 +139,6 @@ func (w *walker) into(name string) unix.Errno {
 	return 0
 }
 
-// terminal is the controlling terminal of who opens it.
-const terminal = "/dev/tty"
-
 // openTerminal opens the caller's controlling terminal: /dev/tty would be the Guard's.
 func (t *task) openTerminal(flags int) (int, unix.Errno) {
 	const first, last, perMajor = 136, 143, 256 // majors of /dev/pts

@@ -25,10 +25,24 @@ func (s *Set) current(dir string) *Matcher {
 	if stale := s.stale(dir); len(stale) > 0 {
 		s.update(stale)
 	}
-	if s.o.MaxAge > 0 {
+	if s.o.MaxAge > 0 && s.readable(dir) {
 		s.recent.put(dir, now)
 	}
 	return s.Matcher()
+}
+
+// readable reports whether the rules for what is in a directory could be read. Those that
+// could not are looked at again each time: a program that has just been given the
+// permission goes on at once.
+func (s *Set) readable(dir string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for ; dir != ""; dir = parent(dir) {
+		if f := s.files[dir]; f != nil && f.err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Refresh looks at all rules files that are known.
