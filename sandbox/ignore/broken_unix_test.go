@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gander.dev/gander/sandbox/ignore"
 )
@@ -124,4 +125,14 @@ func TestTheRootMayBeALink(t *testing.T) {
 	p.root = link
 	p.open(ignore.SetOptions{})
 	p.hides("x !y " + filepath.Join(real, "x") + " !" + filepath.Join(real, "y"))
+}
+
+// A directory whose rules could not be read is looked at again at once, as after a chmod.
+func TestMaxAgeIsNotForBrokenRules(t *testing.T) {
+	p := newProject(t, "sub/plain", "")
+	breakIt(t, p.path("sub/.gooseignore"), func(path string) error { return os.Symlink("nothing", path) })
+	p.open(ignore.SetOptions{MaxAge: time.Hour})
+	p.hides("sub/plain")
+	p.remove("sub/.gooseignore")
+	p.hides("!sub/plain")
 }
