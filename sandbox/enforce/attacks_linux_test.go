@@ -264,6 +264,8 @@ func inside() {
 		must(json.NewEncoder(os.Stdout).Encode(perform(attack{"", spies()[os.Args[2]]}, dir)))
 	case "race":
 		must(json.NewEncoder(os.Stdout).Encode(race(dir)))
+	case "climb":
+		must(json.NewEncoder(os.Stdout).Encode(climb(dir)))
 	}
 }
 

@@ -118,7 +118,7 @@ func (t *task) unlink(dir int32, addr uint64, flags int) answer {
 		return done(e)
 	}
 	var st unix.Stat_t
-	if err := unix.Fstatat(at.parent, at.name, &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, fs.ErrNotExist) {
+	if err := unix.Fstatat(at.parent, strings.TrimSuffix(at.name, "/"), &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, fs.ErrNotExist) {
 		return done(unix.ENOENT) // of a protected name, too: who cleans up is content with it
 	}
 	return t.change(at, flags&unix.AT_REMOVEDIR != 0, func(parent int, name string) error {

@@ -1,6 +1,8 @@
 package enforce
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,12 +32,12 @@ type parking struct {
 
 // parked is an open that waits.
 type parked struct {
-	t       *task
-	fifo    int // O_PATH
-	write   bool
-	stopped bool // its caller has died or got a signal; guarded by parking.mu
-	woken   bool // by that of another; guarded by parking.mu
-	file    inode
+	t     *task
+	fifo  int // O_PATH
+	write bool
+	why   unix.Errno // it waits no more, as its caller has died or got a signal, else 0; guarded by parking.mu
+	woken bool       // by that of another; guarded by parking.mu
+	file  inode
 	// early is a reader that does not wait, opened before: a writer may come and go
 	// before the one that waits is there, and only this one knows. -1 for writers.
 	// Guarded by parking.mu.
@@ -59,13 +61,16 @@ func (t *task) openFIFO(path, flags int, o *object) (int, unix.Errno) {
 	defer t.g.unpark(p)
 	for {
 		fd, e := reopen(path, flags&openFlags, 0)
-		again, stop := t.g.parking.look(p)
-		if e == 0 && (again || stop) {
+		again, why := t.g.parking.look(p)
+		if e == 0 && why != 0 && hasPartner(fd, p.write) {
+			return fd, 0
+		}
+		if e == 0 && (again || why != 0) {
 			_ = unix.Close(fd)
 		}
 		switch {
-		case stop:
-			return -1, restart
+		case why != 0:
+			return -1, why
 		case !again:
 			return fd, e
 		}
@@ -132,13 +137,13 @@ func (g *Guard) unpark(p *parked) {
 
 // look says why an open has come back: because it was woken for another, or
 // because its own caller waits no more. Else it has found its other end.
-func (k *parking) look(p *parked) (again, stop bool) {
+func (k *parking) look(p *parked) (again bool, why unix.Errno) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if again, p.woken = p.woken, false; again {
 		_ = p.lookOut() // the writer that it saw was none
 	}
-	return again, p.stopped
+	return again, p.why
 }
 
 // watch lets those go whose caller has died or has a signal to take, until nobody waits.
@@ -146,25 +151,48 @@ func (k *parking) watch() {
 	for {
 		time.Sleep(parkedLook)
 		k.mu.Lock()
-		if len(k.waiting) == 0 {
-			k.looking = false
-			k.mu.Unlock()
+		waiting := slices.Collect(maps.Keys(k.waiting))
+		k.looking = len(waiting) > 0
+		k.mu.Unlock()
+		if len(waiting) == 0 {
 			return
 		}
-		for p := range k.waiting {
-			if p.stopped = p.stopped || !p.t.waits() || p.t.signalled(); p.stopped || p.writerCame() {
-				k.wake(p)
+		for _, p := range waiting {
+			why := p.t.signalled()
+			if !p.t.waits() {
+				why = unix.EINTR
 			}
+			k.mu.Lock()
+			if _, still := k.waiting[p]; still {
+				if p.why == 0 {
+					p.why = why
+				}
+				if p.why != 0 || p.writerCame() {
+					k.wake(p)
+				}
+			}
+			k.mu.Unlock()
 		}
-		k.mu.Unlock()
 	}
+}
+
+// hasPartner reports whether somebody has the other end of a FIFO, or has written to it.
+func hasPartner(fd int, write bool) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
+		return err == nil
+	}
+	if write {
+		return fds[0].Revents&unix.POLLERR == 0
+	}
+	return fds[0].Revents&(unix.POLLIN|unix.POLLHUP) != unix.POLLHUP
 }
 
 // wake opens the other end for a moment. Others that wait for it, too, are told to
 // wait again.
 func (k *parking) wake(p *parked) {
 	for other := range k.waiting {
-		if other != p && other.file == p.file && other.write == p.write && p.stopped {
+		if other != p && other.file == p.file && other.write == p.write && p.why != 0 {
 			other.woken = true
 		}
 	}

@@ -24,6 +24,15 @@ type object struct {
 	trees []*tree
 }
 
+// kindOf is the kind of file that a descriptor stands for, 0 when that is not known.
+func kindOf(fd int) uint16 {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return 0
+	}
+	return uint16(st.Mode & unix.S_IFMT)
+}
+
 func (o *object) kind() uint16 { return o.stat.Mode & unix.S_IFMT }
 func (o *object) isDir() bool  { return o.kind() == unix.S_IFDIR }
 

@@ -25,11 +25,10 @@ func (g *Guard) fixed() uint64 {
 	return unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 }
 
-// direct opens a file before it is judged, which takes fewer system calls than to look
-// at it first. The path of what it reached without a symbolic link is the object's own.
-// handled is false when it has to be done the exact way.
+// direct opens a file for reading before it is judged, which takes fewer system calls than
+// to look at it first. handled is false when it has to be done the exact way.
 func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, handled bool) {
-	if name == "" || flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) != 0 {
+	if name == "" || flags&unix.O_ACCMODE != unix.O_RDONLY || flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) != 0 {
 		return -1, 0, false
 	}
 	renamed := t.g.renames.mark()
@@ -55,21 +54,23 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 	case err != nil:
 		return -1, 0, false
 	}
-	write := flags&unix.O_ACCMODE != unix.O_RDONLY
 	kind := uint16(0)
 	switch {
 	case name[0] != '/' && t.g.renames.since(renamed): // it may be another directory's file
-		handled = false
-	case links:
-		kind, e, handled = t.judgeReached(fd, write)
+		kind, handled = kindOf(fd), false
+	case links || strings.Contains(own, "/.."):
+		kind, e, handled = t.judgeReached(fd)
 	default:
-		kind, e, handled = t.judgeDirect(fd, cleaned(own), write)
+		kind, e, handled = t.judgeDirect(fd, cleaned(own))
 	}
-	waits := kind == unix.S_IFIFO && flags&(unix.O_NONBLOCK|unix.O_ACCMODE) == unix.O_RDONLY
-	if !handled || e == 0 && waits {
-		// Who waits at the other end of a FIFO has been let in, and must not find this one
-		// gone meanwhile, nor who reads from a pseudo terminal.
-		t.keep(fd)
+	if !handled || e == 0 && kind == unix.S_IFIFO && flags&unix.O_NONBLOCK == 0 {
+		if kind == unix.S_IFIFO || kind == unix.S_IFCHR {
+			// Who waits at the other end of a FIFO has been let in, and must not find this one
+			// gone meanwhile, nor who reads from a pseudo terminal.
+			t.keep(fd)
+		} else {
+			_ = unix.Close(fd)
+		}
 		return -1, 0, false
 	}
 	if e == 0 && flags&unix.O_NONBLOCK == 0 {
@@ -82,14 +83,15 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 	return fd, 0, true
 }
 
-// judgeReached decides about a file that was opened by a path over links: it has the
-// path that the kernel knows it by. handled is as for judgeDirect.
-func (t *task) judgeReached(fd int, write bool) (kind uint16, e unix.Errno, handled bool) {
+// judgeReached decides about a file that was opened by a path that does not say where it
+// is: over links, or by "..", which leads elsewhere once the directory before it is moved.
+// The file has the path that the kernel knows it by. handled is as for judgeDirect.
+func (t *task) judgeReached(fd int) (kind uint16, e unix.Errno, handled bool) {
 	o, e := t.g.inspect(fd)
 	if e != 0 || o.kind() != unix.S_IFREG && !o.isDir() || t.inProc(fd) {
 		return o.kind(), 0, false
 	}
-	return o.kind(), t.permitObject(&o, write), true
+	return o.kind(), t.permitObject(&o, false), true
 }
 
 // own is a path through the caller's own directory in /proc without the link that leads
@@ -149,32 +151,32 @@ func orHere(rest string) string {
 	return rest
 }
 
-// judgeDirect decides about a file that was opened by its own path. handled is
-// false when that path may not be all there is to know.
-func (t *task) judgeDirect(fd int, clean string, write bool) (kind uint16, e unix.Errno, handled bool) {
+// judgeDirect decides about a file that was opened by its own path, without links and
+// "..". handled is false when that path may not be all there is to know.
+func (t *task) judgeDirect(fd int, clean string) (kind uint16, e unix.Errno, handled bool) {
 	var o object
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &o.stat) != nil {
 		return 0, 0, false
 	}
 	if k := o.kind(); k != unix.S_IFREG && k != unix.S_IFDIR && k != unix.S_IFIFO && clean != "/dev/null" {
-		return 0, 0, false // devices have their own rules
+		return k, 0, false // devices have their own rules
 	}
 	if rest, ok := t.g.mounts.proc(o.stat.Mnt_id, clean); ok {
-		return o.kind(), t.permitProc(rest, write), true
+		return o.kind(), t.permitProc(rest, false), true
 	}
 	access := Full
 	for _, tree := range t.g.trees {
 		if tree.shows(clean) {
-			return 0, 0, false
+			return o.kind(), 0, false
 		}
 		if rel, ok := below(clean, tree.path); ok {
-			access = max(access, tree.access(rel, o.isDir(), write))
+			access = max(access, tree.access(rel, o.isDir(), false))
 		}
 		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
 			access = max(access, tree.links.access(o.inode()))
 		}
 	}
-	if forbids(access, write) {
+	if forbids(access, false) {
 		return o.kind(), t.denied(clean), true
 	}
 	return o.kind(), 0, true

@@ -194,11 +194,12 @@ func (t *task) mode(parent int, mode uint32) (uint32, unix.Errno) {
 }
 
 // full reports whether the caller can have no further descriptor. The kernel asks before
-// it looks for a file.
+// it looks for a file; here nobody counts those of who may have very many.
 func (t *task) full() bool {
+	const many = 1 << 16
 	var most unix.Rlimit
 	room, err := strconv.ParseUint(t.status("FDSize:"), 10, 64)
-	if err != nil || unix.Prlimit(t.tid, unix.RLIMIT_NOFILE, nil, &most) != nil || room < most.Cur {
+	if err != nil || unix.Prlimit(t.tid, unix.RLIMIT_NOFILE, nil, &most) != nil || room < most.Cur || most.Cur > many {
 		return false
 	}
 	has, err := os.ReadDir("/proc/" + decimal(t.tid) + "/fd")
@@ -232,22 +233,27 @@ func statusField(status []byte, field string) string {
 // signal that the caller has wants it (sigaction(2), SA_RESTART).
 const restart = unix.Errno(512) // ERESTARTSYS
 
-// signalled reports whether the caller has a signal that it will take when its call is
-// over: its own one, or one of its process, which the first thread takes before others.
-func (t *task) signalled() bool {
+// signalled is what a caller gets that has a signal which it will take when its call is
+// over, else 0. One of its process may be for another of its threads.
+func (t *task) signalled() unix.Errno {
 	status, err := os.ReadFile("/proc/" + decimal(t.tid) + "/status")
 	if err != nil {
-		return false
+		return 0
 	}
 	signals := func(field string) uint64 {
 		set, _ := strconv.ParseUint(statusField(status, field), 16, 64)
 		return set
 	}
-	pending := signals("SigPnd:")
-	if t.leads() {
-		pending |= signals("ShdPnd:")
+	taken := ^signals("SigBlk:")
+	switch {
+	case signals("SigPnd:")&taken != 0:
+		return restart
+	case signals("ShdPnd:")&taken == 0 || !t.leads():
+		return 0
+	case statusField(status, "Threads:") == "1":
+		return restart
 	}
-	return pending&^signals("SigBlk:") != 0
+	return unix.EINTR
 }
 
 // number is an error as the caller gets it.

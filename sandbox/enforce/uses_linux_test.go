@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -347,6 +349,71 @@ func race(dir string) map[string]int {
 				return counts
 			}
 		}
+	}
+}
+
+// climbs is what climb did.
+type climbs struct{ Tried, Read, Written int64 }
+
+// climb opens what is above a directory by way of it.
+func climb(dir string) (done climbs) {
+	var wg sync.WaitGroup
+	up := "/a/" + strings.Repeat("b/../", 700)
+	for _, way := range []string{dir + up, "." + up} {
+		wg.Go(func() {
+			for {
+				for range 20 {
+					atomic.AddInt64(&done.Tried, 1)
+					if fd, err := unix.Open(way+"closed", unix.O_RDONLY, 0); err == nil {
+						atomic.AddInt64(&done.Read, 1)
+						_ = unix.Close(fd)
+					}
+					if fd, err := unix.Open(way+"protected", unix.O_WRONLY|unix.O_APPEND, 0); err == nil {
+						atomic.AddInt64(&done.Written, 1)
+						_ = unix.Close(fd)
+					}
+				}
+				if _, err := os.Stat("stop"); err == nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return done
+}
+
+// Where ".." leads changes when the directory before it is moved. What is opened by such
+// a path is judged by where it is.
+func TestClimbing(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	for _, name := range []string{"a", "a/b", "config"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"closed", "protected"} {
+		if err := os.WriteFile(filepath.Join(dir, "config", name), []byte(secret), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &rules{closed: []string{"/config/closed"}, readOnly: []string{"/config/protected"}}
+	s := start(t, dir, func() Policy { return p }, placement{}, "climb")
+	one, other := filepath.Join(dir, "a/b"), filepath.Join(dir, "config/b")
+	for over := time.Now().Add(10 * time.Second); time.Now().Before(over); { // here, as it is a hundred times as often
+		if err := errors.Join(os.Rename(one, other), os.Rename(other, one)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var done climbs
+	s.run(t, &done)
+	t.Logf("%+v", done)
+	if done.Tried < 100 || done.Read > 0 || done.Written > 0 {
+		t.Errorf("closed files were opened: %+v", done)
 	}
 }
 

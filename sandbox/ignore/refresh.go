@@ -37,12 +37,15 @@ func (s *Set) current(dir string) *Matcher {
 func (s *Set) readable(dir string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for ; dir != ""; dir = parent(dir) {
+	for {
 		if f := s.files[dir]; f != nil && f.err != nil {
 			return false
 		}
+		if dir == "" {
+			return true
+		}
+		dir = parent(dir)
 	}
-	return true
 }
 
 // Refresh looks at all rules files that are known.
