@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fifoUses are work with FIFOs, more of them than there are workers.
@@ -21,6 +23,38 @@ exec 3< a; exec 4> b; read -r l <&3; test "$l" = there; echo back >&4; wait; gre
 		"descriptors keep blocking": script(`python3 -c 'import fcntl,os; f=os.open("open",os.O_RDONLY); assert not fcntl.fcntl(f,fcntl.F_GETFL)&os.O_NONBLOCK; g=os.open("open",os.O_WRONLY|os.O_APPEND); assert fcntl.fcntl(g,fcntl.F_GETFL)&os.O_APPEND and not fcntl.fcntl(g,fcntl.F_GETFL)&os.O_NONBLOCK; h=os.open("open",os.O_RDONLY|os.O_NONBLOCK); assert fcntl.fcntl(h,fcntl.F_GETFL)&os.O_NONBLOCK'`),
 		"killed while it waits":     script(`for i in $(seq 40); do mkfifo k$i; cat k$i & done; sleep 0.5; kill -9 $(jobs -p); wait || true; touch killed; while ! test -e stop; do sleep 0.05; done`),
 	}
+}
+
+func TestHasPartner(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(flags int) int {
+		fd, err := unix.Open(name, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	reader := open(unix.O_RDONLY)
+	writer := open(unix.O_WRONLY)
+	has := func(when string, fd int, write, want bool) {
+		if hasPartner(fd, write) != want {
+			t.Errorf("%s: %v, want %v", when, !want, want)
+		}
+	}
+	has("a reader with a writer", reader, false, true)
+	has("a writer with a reader", writer, true, true)
+	_, _ = unix.Write(writer, []byte("x"))
+	_ = unix.Close(writer)
+	has("a writer has gone, its text is there", reader, false, true)
+	_, _ = unix.Read(reader, make([]byte, 1))
+	has("a writer has gone", reader, false, false)
+	writer = open(unix.O_WRONLY)
+	_ = unix.Close(reader)
+	has("a reader has gone", writer, true, false)
+	_ = unix.Close(writer)
 }
 
 // A caller that dies leaves nobody waiting for it.

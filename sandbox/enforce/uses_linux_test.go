@@ -121,8 +121,19 @@ try: open("sub","w")
 except OSError as e: assert e.errno==errno.EISDIR, e
 E`),
 		"a signal for who waits": script(`python3 - <<'E'
-import os,signal,threading,time
+import ctypes,errno,os,signal,threading,time
 os.mkfifo("p")
+libc=ctypes.CDLL(None,use_errno=True)
+signal.signal(signal.SIGALRM,lambda *_: None); signal.alarm(1)
+assert libc.open(b"p",0)==-1 and ctypes.get_errno()==errno.EINTR
+writer=os.fork()
+if writer==0:
+    time.sleep(2); os.write(os.open("p",os.O_WRONLY),b"x"); os._exit(0)
+signal.siginterrupt(signal.SIGALRM,False); signal.alarm(1) # SA_RESTART
+fd=libc.open(b"p",0)
+if fd<0: os.kill(writer,9)
+assert fd>=0 and os.read(fd,1)==b"x",(fd,ctypes.get_errno())
+os.close(fd); os.waitpid(writer,0)
 class Over(Exception): pass
 def over(*_): raise Over
 signal.signal(signal.SIGALRM,over); signal.alarm(1)

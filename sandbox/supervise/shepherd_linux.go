@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -60,9 +59,6 @@ func serveShepherd(conn *fdConn) error {
 	for {
 		var req shepherdRequest
 		fds, err := conn.receive(&req)
-		// The scheduler of goroutines takes the time in the kernel for work, and would soon
-		// have another thread go on with it.
-		runtime.Gosched()
 		if err != nil {
 			s.mu.Lock()
 			empty := s.empty
