@@ -1,8 +1,6 @@
 package enforce
 
 import (
-	"errors"
-	"io/fs"
 	"math"
 	"strings"
 	"sync/atomic"
@@ -12,39 +10,51 @@ import (
 
 // entry is a name in a directory that a call is about.
 type entry struct {
-	parent int
-	name   string
-	in     []*tree // the trees that the directory is in
+	parent int    // a descriptor of the directory
+	name   string // with the slash at its end, if the call has one there
+	dir    object // the directory
+	goes   bool   // the entry is to be removed
 }
 
 // dots reports whether the name is one that the kernel refuses in its own way.
-func (e entry) dots() bool { return e.name == "." || e.name == ".." }
+func (e *entry) dots() bool { return e.name == "." || e.name == ".." }
 
-func (t *task) entry(dir int32, addr uint64) (entry, unix.Errno) {
+// bare is the name alone.
+func (e *entry) bare() string { return strings.TrimSuffix(e.name, "/") }
+
+// path is where the entry is, or would be, on the directory's mount.
+func (e *entry) path() string { return strings.TrimSuffix(e.dir.path, "/") + "/" + e.bare() }
+
+// in is the entry's path relative to a tree that it is in.
+func (e *entry) in(g *Guard, t *tree) (rel string, ok bool) {
+	return t.really(g, e.dir.stat.Mnt_id, e.path())
+}
+
+func (t *task) entry(dir int32, addr uint64) (*entry, unix.Errno) {
 	name, e := t.path(addr)
 	if e != 0 {
-		return entry{}, e
+		return nil, e
 	}
 	base, e := t.base(dir, name)
 	if e != 0 {
-		return entry{}, e
+		return nil, e
 	}
 	return t.entryOf(base, name)
 }
 
-func (t *task) entryOf(base int, name string) (entry, unix.Errno) {
+func (t *task) entryOf(base int, name string) (*entry, unix.Errno) {
 	parent, last, e := t.parent(base, name)
 	if e != 0 {
-		return entry{}, e
+		return nil, e
 	}
 	o, e := t.g.inspect(parent)
 	if e != 0 {
-		return entry{}, e
+		return nil, e
 	}
 	if strings.HasSuffix(name, "/") && last != "" {
 		last += "/" // rename, mkdir and rmdir of a directory
 	}
-	return entry{parent, last, o.trees}, 0
+	return &entry{parent: parent, name: last, dir: o}, 0
 }
 
 // at carries out a call that makes or removes one entry.
@@ -57,9 +67,9 @@ func (t *task) at(dir int32, addr uint64, isDir bool, do func(parent int, name s
 }
 
 // change is at for an entry that was found.
-func (t *task) change(at entry, isDir bool, do func(parent int, name string) error) answer {
+func (t *task) change(at *entry, isDir bool, do func(parent int, name string) error) answer {
 	if !at.dots() {
-		if e := t.permitName(at.parent, strings.TrimSuffix(at.name, "/"), isDir); e != 0 {
+		if e := t.permitName(at, isDir); e != 0 {
 			return done(e)
 		}
 	}
@@ -117,10 +127,7 @@ func (t *task) unlink(dir int32, addr uint64, flags int) answer {
 	if e != 0 {
 		return done(e)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstatat(at.parent, strings.TrimSuffix(at.name, "/"), &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, fs.ErrNotExist) {
-		return done(unix.ENOENT) // of a protected name, too: who cleans up is content with it
-	}
+	at.goes = true
 	return t.change(at, flags&unix.AT_REMOVEDIR != 0, func(parent int, name string) error {
 		return unix.Unlinkat(parent, name, flags)
 	})
@@ -171,9 +178,8 @@ func (r *renames) mark() uint64 {
 func (r *renames) since(mark uint64) bool { return r.begun.Load() != mark }
 
 // permitMove decides whether what is at from may get the name to.
-func (t *task) permitMove(from, to entry) unix.Errno {
-	name := strings.TrimSuffix(from.name, "/")
-	fd, err := unix.Openat(from.parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func (t *task) permitMove(from, to *entry) unix.Errno {
+	fd, err := unix.Openat(from.parent, from.bare(), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return number(err)
 	}
@@ -181,15 +187,15 @@ func (t *task) permitMove(from, to entry) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	for _, n := range []entry{from, to} {
-		if e := t.permitName(n.parent, strings.TrimSuffix(n.name, "/"), o.isDir()); e != 0 {
+	for _, n := range []*entry{from, to} {
+		if e := t.permitName(n, o.isDir()); e != 0 {
 			return e
 		}
 	}
 	if !o.isDir() {
 		return 0
 	}
-	if !sameTrees(from.in, to.in) {
+	if !sameTrees(from.dir.trees, to.dir.trees) {
 		return unix.EXDEV // a tree is like a file system of its own: mv copies, through supervised opens
 	}
 	if e := t.permitPlace(&o, to); e != 0 {
@@ -199,39 +205,25 @@ func (t *task) permitMove(from, to entry) unix.Errno {
 }
 
 // permitPlace decides whether a directory may be what it would be at another place.
-func (t *task) permitPlace(o *object, to entry) unix.Errno {
-	mount, path, e := t.g.pathOf(to)
-	if e != 0 {
-		return e
-	}
+func (t *task) permitPlace(o *object, to *entry) unix.Errno {
 	for _, tree := range o.trees {
 		was, _ := tree.really(t.g, o.stat.Mnt_id, o.path)
-		becomes, ok := tree.really(t.g, mount, path)
+		becomes, ok := to.in(t.g, tree)
 		if !ok || !tree.policy().MayMove(was, becomes) {
-			return t.denied(path)
+			return t.denied(to.path())
 		}
 	}
 	return 0
 }
 
 // permitSymlink decides whether an entry may become a symbolic link.
-func (t *task) permitSymlink(at entry) unix.Errno {
-	mount, path, e := t.g.pathOf(at)
-	if e != 0 {
-		return e
-	}
-	for _, tree := range at.in {
-		if rel, ok := tree.really(t.g, mount, path); !ok || !tree.policy().MayLink(rel) {
-			return t.denied(path)
+func (t *task) permitSymlink(at *entry) unix.Errno {
+	for _, tree := range at.dir.trees {
+		if rel, ok := at.in(t.g, tree); !ok || !tree.policy().MayLink(rel) {
+			return t.denied(at.path())
 		}
 	}
 	return 0
-}
-
-// pathOf is where an entry is, or would be.
-func (g *Guard) pathOf(at entry) (mount uint64, path string, e unix.Errno) {
-	o, e := g.inspect(at.parent)
-	return o.stat.Mnt_id, strings.TrimSuffix(o.path, "/") + "/" + strings.TrimSuffix(at.name, "/"), e
 }
 
 // permitMoveAll decides whether everything below a directory may get other paths.
@@ -276,10 +268,10 @@ func (t *task) link(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, 
 		return done(e)
 	case o.isDir():
 		return done(unix.EPERM)
-	case strings.HasPrefix(o.path, "/") && !sameTrees(o.trees, to.in):
+	case strings.HasPrefix(o.path, "/") && !sameTrees(o.trees, to.dir.trees):
 		return done(unix.EXDEV)
 	}
-	if e := t.permitName(to.parent, strings.TrimSuffix(to.name, "/"), false); e != 0 {
+	if e := t.permitName(to, false); e != 0 {
 		return done(e)
 	}
 	if !t.waits() {

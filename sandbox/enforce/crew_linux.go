@@ -13,16 +13,21 @@ const (
 	// maxWorkers bounds the threads that callers can keep busy, by slow file systems
 	// and full sockets; FIFOs are apart, see parking. Beyond it the sandbox waits.
 	maxWorkers = 512
-	// lateLook is how often it is looked whether who has the turn is stuck in a call.
+	// lateLook is how soon it is looked again whether who has the turn is stuck in a call.
 	lateLook = 2 * time.Millisecond
+	// calmLook is how often it is looked whether a call is being answered.
+	calmLook = 8 * time.Millisecond
+	// slowAnswer is what an answer takes after which those who wait get another worker at
+	// once: to pass the turn takes longer than most answers.
+	slowAnswer = 200 * time.Microsecond
 	// quietLooks is after how many looks without a call nobody looks any more.
-	quietLooks = 10
+	quietLooks = 3
 )
 
 // crew is the workers. One of them, who has the turn, waits in the kernel for the
 // next call: the kernel wakes everyone who waits there for each call, and a switch
 // of threads costs more than most answers. It keeps the turn while it answers,
-// unless more calls wait or the answer takes long.
+// unless the answer takes long, or more calls wait and the last one took long.
 type crew struct {
 	turn chan struct{}
 	over chan struct{} // closed when no supervised process is left
@@ -35,6 +40,7 @@ type crew struct {
 	calls  uint64 // guarded by the turn
 	streak streak // guarded by the turn
 	near   near
+	slow   atomic.Bool // the last answer took long
 	// serving is the number of the call that who has the turn answers; 0 while it waits
 	// for one, and when it has given up the turn.
 	serving atomic.Uint64
@@ -155,13 +161,13 @@ func (g *Guard) hasten() {
 		last, starves, quiet = now, waits, quiet+1
 		every := lateLook
 		switch {
-		case waits:
+		case waits, near == nearAway && now != 0:
 			quiet = 0
-		case near != nearAway:
-			quiet, every = 0, starvingLook
-		case now != 0:
-			quiet = 0
-		case quiet == quietLooks:
+		case near != nearAway: // each look may move who calls to another processor
+			quiet, every = 0, calmLook
+		case quiet < quietLooks:
+			every = calmLook
+		default:
 			quiet = 0
 			tick.Stop()
 			c.sleep()

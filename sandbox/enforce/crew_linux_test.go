@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,8 +15,13 @@ import (
 // stuckUse has a call in the background that waits for the host, and goes on meanwhile.
 const stuckUse = "going on beside a call that waits"
 
+// slowUse makes calls at the same time, all of which take long.
+const slowUse = "calls together that take long"
+
 func stuckUses() map[string]func(string) ([]byte, error) {
+	const opens = `for i in $(seq 200); do : < open; done`
 	return map[string]func(string) ([]byte, error){
+		slowUse: script(`(` + opens + `) & one=$!; (` + opens + `) & two=$!; wait $one && wait $two`),
 		stuckUse: script(`echo > a; mv a b & echo $! > pid.new; cp pid.new pid
 until [ -e go ]; do sleep 0.02; done; cat open > copy; wait; test -e b`),
 	}
@@ -54,6 +60,41 @@ func TestStuckCall(t *testing.T) {
 	s.run(t, &r)
 	if !r.Leak {
 		t.Errorf("the work fails: %s", r.Said)
+	}
+}
+
+// slowRules take long to judge a file, and count who is asked at the same time.
+type slowRules struct {
+	rules
+	asked, together, beside atomic.Int64
+}
+
+func (r *slowRules) Closed(rel string, dir bool) bool {
+	if rel == "open" {
+		r.asked.Add(1)
+		if r.together.Add(1) > 1 {
+			r.beside.Add(1)
+		}
+		defer r.together.Add(-1)
+		time.Sleep(lateLook / 2)
+	}
+	return r.rules.Closed(rel, dir)
+}
+
+// Calls that all take long are answered at the same time, also when none is so late that
+// somebody looks after it.
+func TestSlowCalls(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	policy := &slowRules{}
+	s := start(t, dir, func() Policy { return policy }, placement{}, "use", slowUse)
+	var r report
+	s.run(t, &r)
+	if !r.Leak {
+		t.Fatalf("the work fails: %s", r.Said)
+	}
+	if asked, beside := policy.asked.Load(), policy.beside.Load(); beside < asked/4 {
+		t.Errorf("of %d slow calls %d were answered beside another", asked, beside)
 	}
 }
 

@@ -244,15 +244,20 @@ func (g *Guard) work() {
 // again and again is mostly alone: that another waits is seen when that one has its answer,
 // or it takes long.
 func (g *Guard) serve(w *worker) bool {
+	c := g.crew
 	more := w.thread() != w.last && g.listener.pending()
 	w.last = w.thread()
-	g.crew.streak.crossed = g.crew.streak.crossed || more // with begin the turn may go
-	call := g.crew.begin()
-	if more {
+	c.streak.crossed = c.streak.crossed || more // with begin the turn may go
+	begun := time.Now()
+	call := c.begin()
+	if more && c.slow.Load() {
 		g.give(call)
 	}
 	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, begins: &w.begins, tid: w.thread(), memory: -1})
-	mine := g.crew.done(call)
+	if slow := time.Since(begun) > slowAnswer; slow != c.slow.Load() {
+		c.slow.Store(slow)
+	}
+	mine := c.done(call)
 	w.rest()
 	return mine
 }

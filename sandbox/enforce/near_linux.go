@@ -30,9 +30,6 @@ const (
 	busyLook, busyLooks = time.Millisecond, 3
 	// busyFor is for how long a busy machine is thought to stay so.
 	busyFor = 10 * time.Millisecond
-	// starvingLook is how often others look whether it is too slow: each look may move
-	// who calls to another processor.
-	starvingLook = 8 * time.Millisecond
 	// nearBarred is for how long there is none when it was too slow.
 	nearBarred = time.Second
 )

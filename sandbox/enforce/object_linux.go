@@ -142,20 +142,24 @@ func (t *task) permitProc(path string, write bool) unix.Errno {
 
 // permitName decides whether the caller may make, remove or replace an entry of a
 // directory.
-func (t *task) permitName(parent int, name string, dir bool) unix.Errno {
-	o, e := t.g.inspect(parent)
-	if e != 0 {
-		return e
-	}
-	path := strings.TrimSuffix(o.path, "/") + "/" + name
+func (t *task) permitName(at *entry, dir bool) unix.Errno {
+	path := at.path()
 	for _, tree := range t.g.trees {
-		if tree.judge(t.g, o.stat.Mnt_id, path, dir, true) == Full {
+		if tree.judge(t.g, at.dir.stat.Mnt_id, path, dir, true) == Full {
 			continue
 		}
-		if unix.Faccessat(parent, ".", unix.X_OK, unix.AT_EACCESS) != nil {
+		if unix.Faccessat(at.parent, ".", unix.X_OK, unix.AT_EACCESS) != nil {
 			return unix.EACCES // also without us
+		}
+		if at.goes && !exists(at.parent, at.bare()) {
+			return unix.ENOENT // who cleans up is content with it
 		}
 		return t.denied(path)
 	}
 	return 0
+}
+
+func exists(dir int, name string) bool {
+	var st unix.Stat_t
+	return !errors.Is(unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW), unix.ENOENT)
 }

@@ -136,33 +136,33 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 	if strings.HasSuffix(name, "/") {
 		return -1, nil, unix.EISDIR
 	}
-	dir, last, e := t.parent(base, name)
+	at, e := t.entryOf(base, name)
 	switch {
 	case e != 0:
 		return -1, nil, e
-	case last == "." || last == "..":
+	case at.dots():
 		if flags&unix.O_EXCL != 0 {
 			return -1, nil, unix.EEXIST
 		}
 		return -1, nil, unix.EISDIR
 	}
-	if e := t.permitName(dir, last, false); e != 0 {
+	if e := t.permitName(at, false); e != 0 {
 		return -1, nil, e
 	}
 	if flags&(unix.O_EXCL|unix.O_NOFOLLOW) == 0 {
 		var buf [maxPath]byte
-		if n, err := unix.Readlinkat(dir, last, buf[:]); err == nil {
-			return -1, &missing{dir, string(buf[:n])}, 0
+		if n, err := unix.Readlinkat(at.parent, at.name, buf[:]); err == nil {
+			return -1, &missing{at.parent, string(buf[:n])}, 0
 		}
 	}
-	if mode, e = t.mode(dir, mode); e != 0 {
+	if mode, e = t.mode(at.parent, mode); e != 0 {
 		return -1, nil, e
 	}
 	if !t.waits() {
 		return -1, nil, unix.EINTR
 	}
-	made := t.g.making(dir, last)
-	fd, err := unix.Openat(dir, last, flags&openFlags|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOCTTY, mode)
+	made := t.g.making(at)
+	fd, err := unix.Openat(at.parent, at.name, flags&openFlags|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOCTTY, mode)
 	made(fd)
 	if err != nil {
 		return -1, nil, number(err)

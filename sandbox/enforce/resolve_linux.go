@@ -232,10 +232,11 @@ func (t *task) parent(base int, name string) (fd int, last string, e unix.Errno)
 	case trimmed == "":
 		return -1, "", unix.EBUSY // the root
 	}
-	dir, last := ".", trimmed
-	if i := strings.LastIndexByte(trimmed, '/'); i >= 0 {
-		dir, last = trimmed[:i+1], trimmed[i+1:]
+	i := strings.LastIndexByte(trimmed, '/')
+	if i < 0 && !t.inProc(base) {
+		return base, trimmed, 0
 	}
+	dir, last := orHere(trimmed[:i+1]), trimmed[i+1:]
 	fd, e = t.find(base, dir, true)
 	return fd, last, e
 }

@@ -119,8 +119,8 @@ func (t *tree) judge(g *Guard, mount uint64, path string, dir, write bool) Acces
 	case t.whole && mount == t.mount:
 		return None
 	}
-	if rel, ok := t.really(g, mount, path); ok {
-		access = max(access, t.access(rel, dir, write))
+	if really, is := t.really(g, mount, path); is && (!ok || really != rel) {
+		access = max(access, t.access(really, dir, write))
 	}
 	return access
 }

@@ -22,16 +22,15 @@ type Witness interface {
 }
 
 // making tells the trees' policies of a file that is about to be made.
-func (g *Guard) making(parent int, name string) func(fd int) {
+func (g *Guard) making(at *entry) func(fd int) {
 	var told []func(int)
 	for _, tree := range g.trees {
 		w, ok := tree.policy().(Witness)
 		if !ok {
 			continue
 		}
-		mount, path, e := g.pathOf(entry{parent: parent, name: name})
-		rel, ok := tree.really(g, mount, path)
-		if e != 0 || !ok {
+		rel, ok := at.in(g, tree)
+		if !ok {
 			continue
 		}
 		if f := w.Making(rel); f != nil {
@@ -64,9 +63,8 @@ func (t *task) instead(dir int32, name string, flags int) (fd int, ok bool) {
 		if e != 0 || at.name != w.Replaces() {
 			return -1, false
 		}
-		mount, path, e := t.g.pathOf(at)
-		rel, ok := tree.really(t.g, mount, path)
-		if e != 0 || !ok {
+		rel, ok := at.in(t.g, tree)
+		if !ok {
 			continue
 		}
 		if other := w.Instead(rel); other != "" {
