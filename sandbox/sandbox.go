@@ -108,7 +108,8 @@ type ClosedFiles struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
-// Repository is a git repository of a project. Its paths are relative to the project.
+// Repository is a git repository of a project, or of a directory that a Mount adds to it.
+// Its paths are relative to the project, where they are in it, and absolute elsewhere.
 type Repository struct {
 	// Dir is its git directory, and Tree the directory in which its files are, or would be:
 	// that of a bare repository is its own.
@@ -119,7 +120,8 @@ type Repository struct {
 	Linked bool `json:"linked,omitempty"`
 }
 
-// Repositories are the git repositories of a project.
+// Repositories are the git repositories of a project, and of the directories that ruled
+// Mounts add to it.
 type Repositories struct {
 	// Found are they, sorted, without those in closed directories.
 	Found []Repository `json:"found,omitempty"`
@@ -129,13 +131,16 @@ type Repositories struct {
 
 // A RuleKeeper is a Sandbox that keeps its Spec.Rules.
 type RuleKeeper interface {
-	// Closed looks for what the rules close in the project, for a second at most.
+	// Closed looks for what the rules close in the project, and in ruled Mounts, for a
+	// second at most.
 	Closed(ctx context.Context) (ClosedFiles, error)
-	// Judge reports which paths, relative to the project, the rules close as files.
+	// Judge reports which paths, relative to the project or absolute, the rules close as
+	// files.
 	Judge(ctx context.Context, paths []string) ([]bool, error)
-	// Repositories looks for the project's own git repository and those below it, for ten
-	// seconds at most: work trees, submodules also without one, and bare repositories. Links
-	// to directories are not followed, and git is not asked, so that some may be broken.
+	// Repositories looks for the project's own git repository and those below it, and so in
+	// ruled Mounts, for ten seconds at most: work trees, submodules also without one, and bare
+	// repositories. Links to directories are not followed, and git is not asked, so that some
+	// may be broken.
 	Repositories(ctx context.Context) (Repositories, error)
 	// CloseGit closes what git's object stores in the project hold now, and what anything
 	// outside adds to them later; what is made inside from now on can be read. It returns
@@ -144,8 +149,9 @@ type RuleKeeper interface {
 	// OpenGit opens, after CloseGit, what the stores held then, or, where other stores are
 	// given, has git find its objects in those besides: they are files below Rules.GitStore
 	// that list directories, one a line, by the object store that they are for, relative
-	// to the project. What comes from outside later stays closed. OpenGit fails when the
-	// rules have another version, and all is closed again when they change later.
+	// to the project or absolute. What comes from outside later stays closed, and so does
+	// then all where Repositories does not look. OpenGit fails when the rules have another
+	// version, and all is closed again when they change later.
 	OpenGit(ctx context.Context, rules uint64, stores map[string]string) error
 	// GitChanged reports whether objects came from outside since CloseGit, or OpenGit's
 	// rules have changed.

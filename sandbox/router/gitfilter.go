@@ -15,7 +15,7 @@ import (
 	"gander.dev/gander/sandbox"
 )
 
-// Bounds of what git prints of all repositories of a project, and of what is left out.
+// Bounds of what git prints of all repositories, and of what is left out.
 const (
 	maxListing = 1 << 30 // bytes of one history
 	maxObjects = 4 << 20
@@ -23,12 +23,13 @@ const (
 	maxLine    = 64 << 10
 )
 
-// filtering is the making of stores for a project's repositories. All are listed before
-// any is packed: what one of them has had at a closed path is left out of each.
+// filtering is the making of stores for all repositories. All are listed before any is
+// packed: what one of them has had at a closed path is left out of each.
 type filtering struct {
 	ctx    context.Context
 	sb     sandbox.Sandbox
 	keeper sandbox.RuleKeeper
+	roots  []string // where repositories are, the project first, by their real names
 
 	stores   []*objectStore
 	closed   map[string]bool // content that was seen at a closed path, by its id
@@ -39,7 +40,7 @@ type filtering struct {
 
 // objectStore is where repositories have their objects.
 type objectStore struct {
-	path  string // relative to the project
+	path  string // absolute
 	repos []sandbox.Repository
 	open  map[string]bool // content that was seen at an open path
 }
@@ -52,14 +53,11 @@ type located struct {
 
 // filter has git write packs into the sandbox's home, of all commits, trees and tags
 // that a reference, or its log, leads to, and of the content that was seen at open paths
-// and at no closed one. It returns the repositories' own object stores, relative to the
-// project; the pack of each is in a directory with its number.
-func (f *filtering) filter(project string, repos []sandbox.Repository) (objects []string, err error) {
-	if project, err = filepath.EvalSymlinks(project); err != nil {
-		return nil, err
-	}
+// and at no closed one. It returns the repositories' own object stores; the pack of each
+// is in a directory with its number.
+func (f *filtering) filter(repos []sandbox.Repository) (objects []string, err error) {
 	for _, r := range repos {
-		if err := f.list(project, r); err != nil {
+		if err := f.list(r); err != nil {
 			return nil, inRepository(r, err)
 		}
 	}
@@ -74,7 +72,7 @@ func (f *filtering) filter(project string, repos []sandbox.Repository) (objects 
 			return nil, fmt.Errorf("git's objects in %s are only those of linked work trees", printable(s.path))
 		}
 		objects = append(objects, s.path)
-		if err := f.pack(s, filepath.Join(project, s.path), filepath.Join(f.sb.Info().Home, strconv.Itoa(i))); err != nil {
+		if err := f.pack(s, filepath.Join(f.sb.Info().Home, strconv.Itoa(i))); err != nil {
 			return nil, inRepository(s.repos[0], err)
 		}
 	}
@@ -82,7 +80,7 @@ func (f *filtering) filter(project string, repos []sandbox.Repository) (objects 
 }
 
 // store is where a repository has its objects.
-func (f *filtering) store(project string, r sandbox.Repository) (*objectStore, error) {
+func (f *filtering) store(r sandbox.Repository) (*objectStore, error) {
 	var lines []string
 	if err := f.git(r, nil, nil, func(r io.Reader) error {
 		return eachLine(r, func(l string) error { lines = append(lines, l); return nil })
@@ -92,9 +90,12 @@ func (f *filtering) store(project string, r sandbox.Repository) (*objectStore, e
 	if len(lines) != 1 {
 		return nil, errors.New("git does not say where its objects are")
 	}
-	path, err := filepath.Rel(project, lines[0])
-	if err != nil || !filepath.IsLocal(path) || strings.ContainsAny(lines[0], ":\"\n") {
-		return nil, fmt.Errorf("git's objects are in %s, which cannot be worked with", printable(lines[0]))
+	path := filepath.Clean(lines[0])
+	if strings.ContainsAny(path, ":\"\n") || !slices.ContainsFunc(f.roots, func(root string) bool {
+		rel, err := filepath.Rel(root, path)
+		return err == nil && filepath.IsLocal(rel)
+	}) {
+		return nil, fmt.Errorf("git's objects are in %s, which cannot be worked with", printable(path))
 	}
 	for _, s := range f.stores {
 		if s.path == path {
@@ -107,8 +108,8 @@ func (f *filtering) store(project string, r sandbox.Repository) (*objectStore, e
 }
 
 // list sees all content that a repository has, with the paths that it has or has had.
-func (f *filtering) list(project string, r sandbox.Repository) error {
-	s, err := f.store(project, r)
+func (f *filtering) list(r sandbox.Repository) error {
+	s, err := f.store(r)
 	if err != nil {
 		return err
 	}
@@ -227,8 +228,8 @@ func (f *filtering) left() (ids []string) {
 	return ids
 }
 
-// pack has git write a pack of a store, which is at a path, into a directory.
-func (f *filtering) pack(s *objectStore, at, dir string) error {
+// pack has git write a pack of a store into a directory.
+func (f *filtering) pack(s *objectStore, dir string) error {
 	in, out := io.Pipe()
 	listed := make(chan error, 1)
 	go func() { // ends with the reader, which pack-objects' end closes
@@ -237,7 +238,7 @@ func (f *filtering) pack(s *objectStore, at, dir string) error {
 		_ = out.CloseWithError(err)
 		listed <- err
 	}()
-	err := f.git(s.repos[0], []string{"GIT_OBJECT_DIRECTORY=" + dir, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + at}, in,
+	err := f.git(s.repos[0], []string{"GIT_OBJECT_DIRECTORY=" + dir, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + s.path}, in,
 		func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err },
 		"pack-objects", "-q", filepath.Join(dir, "pack", "pack"))
 	_ = in.CloseWithError(context.Canceled)

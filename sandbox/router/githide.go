@@ -16,8 +16,8 @@ import (
 	"gander.dev/gander/sandbox/registry"
 )
 
-// Where the policy's git is "hide", all object stores of the project are closed to the
-// agent's sandbox before anything runs in it. What git has is looked at in a sandbox of
+// Where the policy's git is "hide", all object stores that it has are closed to the agent's
+// sandbox before anything runs in it. What git has is looked at in a sandbox of
 // its own, in which nothing of the agent's ever runs: git makes an object store there
 // that lacks the content of closed files, and the agent's git finds it beside its own.
 
@@ -155,7 +155,14 @@ func (h *hiding) look(ctx context.Context) (t tracked, stores map[string]string,
 		return t, nil, nil
 	}
 	f := &filtering{ctx: ctx, sb: sb, keeper: h.keeper, closed: map[string]bool{}, verdicts: map[string]bool{}}
-	objects, err := f.filter(h.spec.WorkingDir, repos.Found)
+	for _, dir := range append([]sandbox.Mount{{Path: h.spec.WorkingDir}}, h.ruled()...) {
+		real, err := filepath.EvalSymlinks(dir.Path)
+		if err != nil {
+			return t, nil, err
+		}
+		f.roots = append(f.roots, real)
+	}
+	objects, err := f.filter(repos.Found)
 	if err != nil {
 		return t, nil, err
 	}
@@ -164,6 +171,17 @@ func (h *hiding) look(ctx context.Context) (t tracked, stores map[string]string,
 	}
 	t.shown = true
 	return t, stores, nil
+}
+
+// ruled are the directories that the sandbox has besides the project, for reading.
+func (h *hiding) ruled() (mounts []sandbox.Mount) {
+	for _, m := range h.spec.Mounts {
+		if m.Ruled {
+			m.Writable = false
+			mounts = append(mounts, m)
+		}
+	}
+	return mounts
 }
 
 // lookingSandbox makes the sandbox to look at git in, and what takes it down again.
@@ -176,7 +194,7 @@ func (h *hiding) lookingSandbox(ctx context.Context, home string) (sandbox.Sandb
 	rules := *h.spec.Rules
 	rules.GitStore, rules.Denied = "", nil
 	sb, err := h.driver.Create(ctx, sandbox.Spec{
-		ID: id, WorkingDir: h.spec.WorkingDir, Home: home, Rules: &rules, Limits: h.spec.Limits,
+		ID: id, WorkingDir: h.spec.WorkingDir, Home: home, Mounts: h.ruled(), Rules: &rules, Limits: h.spec.Limits,
 		Labels: map[string]string{"agent": h.spec.Labels["agent"], "purpose": "git"},
 	})
 	if err != nil {
@@ -188,7 +206,7 @@ func (h *hiding) lookingSandbox(ctx context.Context, home string) (sandbox.Sandb
 
 // write makes what gander itself puts beside stores: for each object that is left out
 // an entry that cannot be read, because git commits no tree with an object that is not
-// there, and for each of the project's stores the list of both. It returns those lists,
+// there, and for each of the repositories' stores the list of both. It returns those lists,
 // by the stores.
 func (h *hiding) write(name string, objects, left []string) (map[string]string, error) {
 	at, err := filepath.EvalSymlinks(h.spec.Rules.GitStore)

@@ -118,7 +118,8 @@ func (n *naming) ask(ctx context.Context, r sandbox.Repository, args ...string) 
 	return err
 }
 
-// inProject is a path of a repository's, relative to the project.
+// inProject is a path of a repository's, as the repository has its own: relative to the
+// project, or absolute.
 func inProject(r sandbox.Repository, path string) string {
 	if r.Tree == "." {
 		return path

@@ -144,6 +144,7 @@ func TestHideGit(t *testing.T, newDriver NewDriver, owner int) {
 		testGitFollows(t, sb, found, spec, owner)
 	})
 	t.Run("repositories below", func(t *testing.T) { testHideBelow(t, newDriver(t), owner) })
+	t.Run("repositories beside", func(t *testing.T) { testHideBeside(t, newDriver(t), owner) })
 }
 
 // hide makes a sandbox whose policy's git is "hide".

@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,11 +52,12 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 	if l.identity != nil {
 		o.Identity = &enforce.Identity{UID: l.identity.UID, GID: l.identity.GID}
 	}
-	for _, t := range r.Trees {
+	for i, t := range r.Trees {
 		policy, err := c.newPolicy(t, r.Writes, l.log)
 		if err != nil {
 			return nil, err
 		}
+		c.guarded[i].root = i == 0 || slices.Contains(r.Roots, t)
 		o.Trees = append(o.Trees, enforce.Tree{Path: t, Policy: policy})
 	}
 	if r.GitStore != "" {
@@ -84,7 +86,7 @@ func (c *closure) newPolicy(tree string, w policy.Writes, log *slog.Logger) (fun
 		return nil, fmt.Errorf("reading the rules of %s: %w", tree, err)
 	}
 	c.sets = append(c.sets, set)
-	c.guarded = append(c.guarded, guarded{tree, protection, &now})
+	c.guarded = append(c.guarded, guarded{tree: tree, protection: protection, now: &now})
 	now.Store(&treePolicy{tree: tree, below: strings.TrimSuffix(tree, "/") + "/", set: set, protection: protection})
 	return func() enforce.Policy {
 		if p := now.Load(); p.git != nil {

@@ -30,11 +30,11 @@ type gitView struct {
 	rules func() uint64 // their version now
 
 	// opened says that judged is the version of the rules by which there is more to see:
-	// what was there, or, where there are some, the stores, which are files that git reads
-	// instead of its alternates, by the path of those.
-	opened bool
-	judged uint64
-	stores map[string]string
+	// what was there, or, where some of it is left out, the stores, which are files that git
+	// reads instead of its alternates, by the path of those.
+	opened, partly bool
+	judged         uint64
+	stores         map[string]string
 }
 
 // current reports whether the rules are still those that the view was opened by.
@@ -42,7 +42,7 @@ func (v *gitView) current() bool { return v != nil && v.opened && v.judged == v.
 
 // closes reports whether a file is closed as git's.
 func (v *gitView) closes(rel string) bool {
-	if v == nil || !v.isStored(rel) || len(v.stores) == 0 && v.there[rel] && v.current() {
+	if v == nil || !v.isStored(rel) || !v.partly && v.there[rel] && v.current() {
 		return false
 	}
 	return !v.made.has(filepath.Join(v.tree, rel))
@@ -234,7 +234,7 @@ func (c *closure) rulesVersion() (sum uint64) {
 	return sum
 }
 
-// openGit implements keeper. The project is the first tree.
+// openGit implements keeper.
 func (c *closure) openGit(p openGitParams) error {
 	stores, err := c.findStores(p.Stores)
 	if err != nil {
@@ -243,35 +243,45 @@ func (c *closure) openGit(p openGitParams) error {
 	if c.rulesVersion() != p.Rules {
 		return errRulesChanged
 	}
-	for i, g := range c.guarded {
+	partly := len(p.Stores) > 0
+	for _, g := range c.guarded {
 		before := g.now.Load().git
 		switch {
 		case before == nil:
 			return errors.New("git's objects were not closed before")
-		case i > 0 && len(stores) > 0:
-			continue // these are of the project
+		case !g.root && partly:
+			continue // nobody has looked for repositories there
 		}
 		v := *before
-		v.opened, v.judged, v.stores = true, p.Rules, stores
+		v.opened, v.judged, v.partly, v.stores = true, p.Rules, partly, stores[g.tree]
 		renew(g.now, func(p *treePolicy) { p.git = &v })
 	}
 	return nil
 }
 
-// findStores are the stores that are given, by the paths of the alternates that they
-// are for.
-func (c *closure) findStores(given map[string]string) (map[string]string, error) {
-	stores := map[string]string{}
+// findStores are the stores that are given, by tree and the paths of the alternates that
+// they are for. One in a tree within another is in both.
+func (c *closure) findStores(given map[string]string) (map[string]map[string]string, error) {
+	stores := map[string]map[string]string{}
 	for objects, file := range given {
-		dir, err := filepath.EvalSymlinks(filepath.Join(c.guarded[0].tree, objects))
+		dir, err := filepath.EvalSymlinks(placeIn(c.project(), objects))
 		if err != nil {
 			return nil, fmt.Errorf("looking for git's objects: %w", err)
 		}
-		rel, err := filepath.Rel(c.guarded[0].tree, dir)
-		if err != nil || !filepath.IsLocal(rel) || c.gitStore == "" || !filepath.IsLocal(file) {
+		placed := false
+		for _, g := range c.guarded {
+			if !g.root || !isIn(dir, g.tree) {
+				continue
+			}
+			if stores[g.tree] == nil {
+				stores[g.tree] = map[string]string{}
+			}
+			stores[g.tree][nameIn(g.tree, dir)+"/info/"+alternates] = filepath.Join(c.gitStore, file)
+			placed = true
+		}
+		if !placed || c.gitStore == "" || !filepath.IsLocal(file) {
 			return nil, fmt.Errorf("%s cannot have an object store beside it in this sandbox", objects)
 		}
-		stores[rel+"/info/"+alternates] = filepath.Join(c.gitStore, file)
 	}
 	return stores, nil
 }

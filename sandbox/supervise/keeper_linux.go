@@ -3,6 +3,7 @@ package supervise
 import (
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gander.dev/gander/sandbox"
@@ -14,38 +15,96 @@ const (
 	closedExamples = 5
 )
 
-// closed implements keeper. It counts in the project, which is the first tree.
+// project is the directory that relative paths begin in.
+func (c *closure) project() string { return c.guarded[0].tree }
+
+// roots are the directories that somebody works in, without those in others.
+func (c *closure) roots() (dirs []string) {
+	var all []string
+	for _, g := range c.guarded {
+		if g.root && !slices.Contains(all, g.tree) {
+			all = append(all, g.tree)
+		}
+	}
+	for _, dir := range all {
+		if !slices.ContainsFunc(all, func(other string) bool { return other != dir && isIn(dir, other) }) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// isIn reports whether a path is a directory's, or one in it.
+func isIn(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// nameIn is a path as people and the host know it: relative to the project, if it is in it.
+func nameIn(project, path string) string {
+	if rel, err := filepath.Rel(project, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// placeIn is the path of such a name.
+func placeIn(project, name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(project, name)
+}
+
+// ignored reports whether the rules of any tree close a path.
+func (c *closure) ignored(path string, dir bool) bool {
+	for i, g := range c.guarded {
+		if isIn(path, g.tree) && c.sets[i].Ignored(path, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// closed implements keeper.
 func (c *closure) closed() (found sandbox.ClosedFiles) {
-	tree, set, begin := c.guarded[0].tree, c.sets[0], time.Now()
-	_ = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
+	begin := time.Now()
+	for _, root := range c.roots() {
+		c.closedIn(root, begin, &found)
+	}
+	return found
+}
+
+// closedIn adds what is closed in a directory.
+func (c *closure) closedIn(root string, begin time.Time, found *sandbox.ClosedFiles) {
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case path == tree || err != nil:
+		case path == root || err != nil:
 			return nil // what cannot be looked at cannot be read inside either
 		case time.Since(begin) > closedTime:
 			found.Partial = true
 			return fs.SkipAll
 		case d.Name() == ".git" && d.IsDir():
 			return fs.SkipDir
-		case !set.Ignored(path, d.IsDir()):
+		case !c.ignored(path, d.IsDir()):
 			return nil
 		}
 		found.Count++
-		if rel, err := filepath.Rel(tree, path); err == nil && len(found.Examples) < closedExamples {
-			found.Examples = append(found.Examples, rel)
+		if len(found.Examples) < closedExamples {
+			found.Examples = append(found.Examples, nameIn(c.project(), path))
 		}
 		if d.IsDir() {
 			return fs.SkipDir
 		}
 		return nil
 	})
-	return found
 }
 
 // judge implements keeper.
 func (c *closure) judge(paths []string) []bool {
 	out := make([]bool, len(paths))
-	for i, rel := range paths {
-		out[i] = filepath.IsLocal(rel) && c.sets[0].Ignored(filepath.Join(c.guarded[0].tree, rel), false)
+	for i, name := range paths {
+		out[i] = c.ignored(placeIn(c.project(), name), false)
 	}
 	return out
 }

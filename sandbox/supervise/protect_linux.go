@@ -13,6 +13,7 @@ import (
 // guarded is a tree with what is protected in it.
 type guarded struct {
 	tree       string
+	root       bool // see Rules.Roots
 	protection *policy.Protection
 	now        *atomic.Pointer[treePolicy]
 }

@@ -65,6 +65,9 @@ type Setup struct {
 type Rules struct {
 	// Trees are directories by their real names, as the sandbox shows them.
 	Trees []string `json:"trees"`
+	// Roots are those of Trees that somebody works in, as in a project of their own: the
+	// project, which is the first tree, is one anyway.
+	Roots []string `json:"roots,omitempty"`
 	// Own is the text of the person's own rules file.
 	Own string `json:"own,omitempty"`
 	// HasOwn says that there is one; an empty file counts.

@@ -20,13 +20,15 @@ const (
 	maxRepositories  = 64
 )
 
-// repositories implements keeper. It looks in the project, which is the first tree.
+// repositories implements keeper.
 func (c *closure) repositories() sandbox.Repositories {
 	s := &search{
-		project: c.guarded[0].tree, closed: func(dir string) bool { return c.sets[0].Ignored(dir, true) },
+		project: c.project(), roots: c.roots(), closed: func(dir string) bool { return c.ignored(dir, true) },
 		until: time.Now().Add(repositoriesTime), found: map[sandbox.Repository]bool{},
 	}
-	s.below(s.project, s.project)
+	for _, root := range s.roots {
+		s.below(root, root)
+	}
 	return s.result()
 }
 
@@ -34,6 +36,7 @@ func (c *closure) repositories() sandbox.Repositories {
 // those that say where a git directory is.
 type search struct {
 	project string
+	roots   []string // where it looks, the project or a directory above it among them
 	closed  func(dir string) bool
 	until   time.Time
 	found   map[sandbox.Repository]bool
@@ -64,12 +67,12 @@ func (s *search) below(dir, tree string) {
 }
 
 // entry takes a ".git" of a work tree: a directory, or what leads to one. That of the
-// project is one whatever it is.
+// project, or another root, is one whatever it is.
 func (s *search) entry(path, tree string) {
 	switch dir, err := gitDirOf(path); {
 	case err == nil && s.has(dir) && (exists(dir, "HEAD") || exists(dir, "objects")):
 		s.gitDir(dir, tree)
-	case tree == s.project:
+	case tree == s.project, slices.Contains(s.roots, tree):
 		s.add(path, tree)
 	}
 }
@@ -102,7 +105,7 @@ func (s *search) gitDir(dir, tree string) {
 // add adds a repository and reports whether it is a new one. What is in a closed
 // directory is closed anyway.
 func (s *search) add(dir, tree string) bool {
-	r := sandbox.Repository{Dir: s.rel(dir), Tree: s.rel(tree)}
+	r := sandbox.Repository{Dir: nameIn(s.project, dir), Tree: nameIn(s.project, tree)}
 	if s.found[r] || s.closed(dir) {
 		return false
 	}
@@ -110,15 +113,9 @@ func (s *search) add(dir, tree string) bool {
 	return true
 }
 
-func (s *search) rel(path string) string {
-	rel, err := filepath.Rel(s.project, path)
-	if err != nil {
-		return path
-	}
-	return rel
+func (s *search) has(path string) bool {
+	return slices.ContainsFunc(s.roots, func(root string) bool { return isIn(path, root) })
 }
-
-func (s *search) has(path string) bool { return filepath.IsLocal(s.rel(path)) }
 
 func exists(dir, name string) bool {
 	_, err := os.Lstat(filepath.Join(dir, name))
@@ -146,11 +143,11 @@ func (s *search) result() sandbox.Repositories {
 // linked reports whether a git directory is that of a linked work tree of one that was
 // found.
 func (s *search) linked(dir string, found map[string]bool) bool {
-	at := filepath.Join(s.project, dir)
+	at := placeIn(s.project, dir)
 	text, err := readPlain(filepath.Join(at, "commondir"))
 	if err != nil {
 		return false
 	}
 	common, err := filepath.EvalSymlinks(from(at, strings.TrimSpace(string(text))))
-	return err == nil && s.rel(common) != dir && found[s.rel(common)]
+	return err == nil && common != at && found[nameIn(s.project, common)]
 }

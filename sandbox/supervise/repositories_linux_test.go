@@ -11,10 +11,12 @@ import (
 	"gander.dev/gander/sandbox"
 )
 
+// gitDir makes what git takes for a git directory.
+const gitDir = "mkdir -p $1/objects $1/refs && touch $1/HEAD"
+
 // Repositories are found wherever they are in a project, and what only looks like one, or
 // is outside or closed, is not taken for one.
 func TestRepositoriesAreFound(t *testing.T) {
-	const gitDir = "mkdir -p $1/objects $1/refs && touch $1/HEAD"
 	of := func(dir, tree string) sandbox.Repository { return sandbox.Repository{Dir: dir, Tree: tree} }
 	for name, tt := range map[string]struct {
 		script string
@@ -52,12 +54,43 @@ func TestRepositoriesAreFound(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			closed := filepath.Join(project, "private")
-			s := &search{project: project, closed: func(dir string) bool { return filepath.Dir(filepath.Dir(dir)) == closed }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
+			s := &search{project: project, roots: []string{project}, closed: func(dir string) bool { return filepath.Dir(filepath.Dir(dir)) == closed }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
 			s.below(project, project)
 			if got := s.result(); !slices.Equal(got.Found, tt.want) || got.Partial {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// Repositories are found in further directories, whose paths are absolute then, and work
+// trees that belong to a repository in another one.
+func TestRepositoriesInFurtherDirectories(t *testing.T) {
+	top := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "make() { "+gitDir+`; }; mkdir project beside else && make project/.git && make project/a/.git && make beside/b/.git
+		mkdir -p project/.git/worktrees/w && touch project/.git/worktrees/w/HEAD && echo ../.. > project/.git/worktrees/w/commondir && echo "gitdir: $PWD/project/.git/worktrees/w" > beside/.git && echo gitdir: /elsewhere > else/.git`)
+	cmd.Dir = top
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	project, beside := filepath.Join(top, "project"), filepath.Join(top, "beside")
+	want := []sandbox.Repository{
+		{Dir: ".git", Tree: "."}, {Dir: ".git/worktrees/w", Tree: beside, Linked: true},
+		{Dir: filepath.Join(beside, "b/.git"), Tree: filepath.Join(beside, "b")}, {Dir: "a/.git", Tree: "a"},
+	}
+	for name, roots := range map[string][]string{"beside": {project, beside}, "above": {top}} {
+		s := &search{project: project, roots: roots, closed: func(string) bool { return false }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
+		for _, root := range roots {
+			s.below(root, root)
+		}
+		if got := s.result(); !slices.Equal(got.Found, want) || got.Partial {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	s := &search{project: project, roots: []string{project, filepath.Join(top, "else")}, closed: func(string) bool { return false }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
+	s.below(s.roots[1], s.roots[1])
+	if got := s.result().Found; len(got) != 1 || got[0].Tree != s.roots[1] {
+		t.Errorf("of a directory whose repository is elsewhere %+v is found", got)
 	}
 }
 
@@ -70,7 +103,7 @@ func TestRepositoriesAreBounded(t *testing.T) {
 		}
 	}
 	find := func(until time.Time) sandbox.Repositories {
-		s := &search{project: project, closed: func(string) bool { return false }, until: until, found: map[sandbox.Repository]bool{}}
+		s := &search{project: project, roots: []string{project}, closed: func(string) bool { return false }, until: until, found: map[sandbox.Repository]bool{}}
 		s.below(project, project)
 		return s.result()
 	}

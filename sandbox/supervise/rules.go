@@ -35,6 +35,9 @@ func ReadRules(spec sandbox.Spec, project string) (*Rules, error) {
 		}
 		if st, err := os.Stat(real); err == nil && st.IsDir() {
 			r.Trees = append(r.Trees, real)
+			if m.Ruled {
+				r.Roots = append(r.Roots, real)
+			}
 		}
 	}
 	var err error
