@@ -75,8 +75,10 @@ func TestRepositoriesInFurtherDirectories(t *testing.T) {
 	}
 	project, beside := filepath.Join(top, "project"), filepath.Join(top, "beside")
 	want := []sandbox.Repository{
-		{Dir: ".git", Tree: "."}, {Dir: ".git/worktrees/w", Tree: beside, Linked: true},
-		{Dir: filepath.Join(beside, "b/.git"), Tree: filepath.Join(beside, "b")}, {Dir: "a/.git", Tree: "a"},
+		{Dir: ".git", Tree: "."},
+		{Dir: ".git/worktrees/w", Tree: beside, Linked: true},
+		{Dir: filepath.Join(beside, "b/.git"), Tree: filepath.Join(beside, "b")},
+		{Dir: "a/.git", Tree: "a"},
 	}
 	for name, roots := range map[string][]string{"beside": {project, beside}, "above": {top}} {
 		s := &search{project: project, roots: roots, closed: func(string) bool { return false }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
