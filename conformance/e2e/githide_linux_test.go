@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,20 +47,6 @@ func TestGitIsHidden(t *testing.T) {
 			t.Errorf("left behind: %q", left)
 		}
 	})
-}
-
-// commits is what a script with git says in a project, outside.
-func commits(t *testing.T, dir, script string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v: %s", script, err, out)
-	}
-	return string(out)
 }
 
 // So does a loop's agent, with the next iteration, also in a clone below its workspace.
