@@ -17,8 +17,9 @@ const (
 	lateLook = 2 * time.Millisecond
 	// calmLook is how often it is looked whether a call is being answered.
 	calmLook = 8 * time.Millisecond
-	// slowAnswer is what an answer takes after which those who wait get another worker at
-	// once: to pass the turn takes longer than most answers.
+	// crowdCalls is for how many calls the turn is passed on at once after one waited while
+	// an answer took longer than slowAnswer: to pass it takes longer than most answers.
+	crowdCalls = 16
 	slowAnswer = 200 * time.Microsecond
 	// quietLooks is after how many looks without a call nobody looks any more.
 	quietLooks = 3
@@ -27,7 +28,7 @@ const (
 // crew is the workers. One of them, who has the turn, waits in the kernel for the
 // next call: the kernel wakes everyone who waits there for each call, and a switch
 // of threads costs more than most answers. It keeps the turn while it answers,
-// unless the answer takes long, or more calls wait and the last one took long.
+// unless the answer takes long, or calls waited for one that did.
 type crew struct {
 	turn chan struct{}
 	over chan struct{} // closed when no supervised process is left
@@ -40,7 +41,7 @@ type crew struct {
 	calls  uint64 // guarded by the turn
 	streak streak // guarded by the turn
 	near   near
-	slow   atomic.Bool // the last answer took long
+	crowd  atomic.Int32 // how many calls more the turn is passed on with
 	// serving is the number of the call that who has the turn answers; 0 while it waits
 	// for one, and when it has given up the turn.
 	serving atomic.Uint64

@@ -250,12 +250,13 @@ func (g *Guard) serve(w *worker) bool {
 	c.streak.crossed = c.streak.crossed || more // with begin the turn may go
 	begun := time.Now()
 	call := c.begin()
-	if more && c.slow.Load() {
+	if c.crowd.Load() > 0 {
+		c.crowd.Add(-1)
 		g.give(call)
 	}
 	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, begins: &w.begins, tid: w.thread(), memory: -1})
-	if slow := time.Since(begun) > slowAnswer; slow != c.slow.Load() {
-		c.slow.Store(slow)
+	if time.Since(begun) > slowAnswer && g.listener.pending() {
+		c.crowd.Store(crowdCalls)
 	}
 	mine := c.done(call)
 	w.rest()
