@@ -102,6 +102,23 @@ func gitUses() [][2]string {
 	}
 }
 
+// useGit does in a repository with two commits what people do with git: each use prints
+// something at least. The last one commits a third time.
+func useGit(t *testing.T, sb sandbox.Sandbox, dir string, more ...[2]string) {
+	t.Helper()
+	for _, use := range append(more, [][2]string{
+		{"git status -s && echo clean", "clean"},
+		{"git log --oneline", "two"},
+		{"git log -p -- a", "+two"},
+		{"echo three > a && git commit -qam three && git log --oneline && git show HEAD:a", "three"},
+	}...) {
+		out, errs, st := Run(t, sb, "cd "+dir+" && "+use[0], gitEnv()...)
+		if !strings.Contains(out, use[1]) || st.Code != 0 {
+			t.Errorf("%s in %s: exit code %d, %s%s", use[0], dir, st.Code, out, errs)
+		}
+	}
+}
+
 // hiddenLeaks are further scripts that get at what git keeps, also by the stores that
 // are beside its own.
 func hiddenLeaks() []string {

@@ -66,17 +66,7 @@ func testHideBeside(t *testing.T, d sandbox.Driver, owner int) {
 	}
 	dirs := []string{beside, beside + "/c"}
 	for _, dir := range dirs {
-		for _, use := range [][2]string{
-			{"git status -s && echo clean", "clean"},
-			{"git log --oneline", "two"},
-			{"git log -p -- a", "+two"},
-			{"echo three > a && git commit -qam three && git log --oneline && git show HEAD:a", "three"},
-		} {
-			out, errs, st := Run(t, sb, "cd "+dir+" && "+use[0], gitEnv()...)
-			if !strings.Contains(out, use[1]) || st.Code != 0 {
-				t.Errorf("%s in %s: exit code %d, %s%s", use[0], dir, st.Code, out, errs)
-			}
-		}
+		useGit(t, sb, dir)
 	}
 	leaks := append(gitLeaks(), "git show HEAD:.env HEAD~1:.env HEAD~2:.env HEAD:copied",
 		"for d in $(cat $(git rev-parse --git-path objects/info/alternates)); do cd $d && find . -type f | xargs cat; cd $OLDPWD; done | grep -a s3cr3t")
