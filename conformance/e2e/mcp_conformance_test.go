@@ -46,7 +46,39 @@ func TestDeveloperConforms(t *testing.T) {
 }
 
 // check runs the harness and fails for every check that does.
-func (p place) check(t *testing.T) *conformance.Report {
+func (p place) check(t *testing.T) {
+	t.Helper()
+	report := p.run(t)
+	var unmade []string
+	for _, res := range report.Results {
+		switch {
+		case !res.Bad():
+		case p.platform == "windows" && strings.Contains(strings.Join(res.Problems, "\n"), notMade):
+			t.Logf("wine made no process, so this is checked again: %s: %q", res.ID, res.Problems)
+			unmade = append(unmade, res.ID)
+		default:
+			t.Errorf("%s: %s: %q", res.ID, res.State, res.Problems)
+		}
+	}
+	if report.Count(conformance.Pass) < 20 && len(p.only) == 0 {
+		t.Errorf("%s: the run proves little", report.Summary())
+	}
+	t.Log(report.Summary())
+	if p.only = unmade; len(unmade) == 0 {
+		return
+	}
+	for _, res := range p.run(t).Results {
+		if res.Bad() {
+			t.Errorf("%s, again: %s: %q", res.ID, res.State, res.Problems)
+		}
+	}
+}
+
+// notMade is what Go calls it when the system does not make a process. Wine's server takes
+// one for ended, now and then, that is only being made.
+const notMade = "fork/exec "
+
+func (p place) run(t *testing.T) *conformance.Report {
 	t.Helper()
 	dir, home := workspace(t), workspace(t)
 	env := map[string]string{
@@ -60,15 +92,6 @@ func (p place) check(t *testing.T) *conformance.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, res := range report.Results {
-		if res.Bad() {
-			t.Errorf("%s: %s: %q", res.ID, res.State, res.Problems)
-		}
-	}
-	if report.Count(conformance.Pass) < 20 && len(p.only) == 0 {
-		t.Errorf("%s: the run proves little", report.Summary())
-	}
-	t.Log(report.Summary())
 	return report
 }
 

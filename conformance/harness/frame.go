@@ -92,12 +92,12 @@ func Canonical(text []byte) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// Excerpt is the beginning of what a server said, for people.
+// Excerpt is the beginning and the end of what a server said, for people.
 func Excerpt[T ~string | ~[]byte](text T) string {
-	const enough = 300
+	const begin, end = 300, 100
 	s := string(text)
-	if len(s) > enough {
-		return fmt.Sprintf("%q… (%d bytes)", s[:enough], len(s))
+	if len(s) > begin+end {
+		return fmt.Sprintf("%q…%q (%d bytes)", s[:begin], s[len(s)-end:], len(s))
 	}
 	return fmt.Sprintf("%q", s)
 }
