@@ -41,6 +41,14 @@ func (p *Protection) gitTails(names []string) iter.Seq[[]string] {
 	}
 }
 
+// InGit reports whether a path is a git directory of the tree or in one.
+func (p *Protection) InGit(rel string) bool {
+	for range p.gitTails(foldAll(rel)) {
+		return true
+	}
+	return false
+}
+
 // inModules reports whether a path is, or is in, where git keeps the directories of
 // submodules and worktrees, or has such a directory in it.
 func (p *Protection) inModules(names []string) bool {

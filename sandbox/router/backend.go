@@ -30,10 +30,12 @@ type backend struct {
 	tools  string
 	output output
 	relay  *relay
-	ctx    context.Context
-	stop   context.CancelFunc
-	ready  chan struct{} // closed when it can be used, or err says why not
-	ended  chan struct{} // closed when nothing of it is left and the session has forgotten it
+	// buffers are the editor's files, by the policy of this sandbox.
+	buffers *editorFiles
+	ctx     context.Context
+	stop    context.CancelFunc
+	ready   chan struct{} // closed when it can be used, or err says why not
+	ended   chan struct{} // closed when nothing of it is left and the session has forgotten it
 
 	// Set before ready is closed, then constant.
 	err    error
@@ -71,7 +73,7 @@ func (s *session) start() *backend {
 	}
 	b := &backend{s: s, agent: s.agent, driver: s.driver, tools: s.tools, before: s.leaving, ready: make(chan struct{}), ended: make(chan struct{})}
 	b.ctx, b.stop = context.WithCancel(s.ctx)
-	b.relay = newRelay(b)
+	b.relay, b.buffers = newRelay(b), &editorFiles{b: b}
 	s.backend = b
 	params := sandbox.SessionParams{
 		WorkingDir: s.cwd, Model: s.want[acp.CategoryModel], Mode: s.want[acp.CategoryMode],

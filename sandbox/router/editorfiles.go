@@ -19,6 +19,7 @@ import (
 	"gander.dev/gander/sandbox/acpagent"
 	"gander.dev/gander/sandbox/ignore"
 	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/supervise"
 )
 
 // Agents that are offered the editor's file system ask it for the text of files, and
@@ -52,9 +53,9 @@ func (e *closedError) Error() string {
 	return fmt.Sprintf("Access to '%s' is restricted by .gooseignore", e.path)
 }
 
-// editorFiles knows which files of a session the editor may be asked for.
+// editorFiles knows which files of a sandbox's the editor may be asked for.
 type editorFiles struct {
-	s *session
+	b *backend
 
 	// mu guards places.
 	mu     sync.Mutex
@@ -81,8 +82,8 @@ func (f *editorFiles) find(path string) ([]placed, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.places == nil {
-		for _, dir := range append([]string{f.s.cwd}, f.s.dirs...) {
-			p, err := f.s.newPlace(dir)
+		for _, dir := range append([]string{f.b.s.cwd}, f.b.s.dirs...) {
+			p, err := f.b.newPlace(dir)
 			if err != nil {
 				return nil, err
 			}
@@ -106,19 +107,20 @@ func (f *editorFiles) find(path string) ([]placed, error) {
 	return found, nil
 }
 
-func (s *session) newPlace(dir string) (*place, error) {
+// newPlace takes a directory with the rules and the policy that its sandbox has.
+func (b *backend) newPlace(dir string) (*place, error) {
+	s := b.s
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, err
 	}
 	p := &place{path: dir, real: real, onlyRead: dir != s.cwd && s.r.onlyRead(dir)}
-	o := ignore.SetOptions{Root: real, Logger: s.log}
-	var writes policy.Writes
-	if r := s.r.opts.Rules; r != nil {
-		o.Global, writes = r.Own, r.Writes
-	}
-	if p.protected, err = policy.NewProtection(writes); err != nil {
+	if p.protected, err = supervise.Protection(real, b.policy.Writes); err != nil {
 		return nil, err
+	}
+	o := ignore.SetOptions{Root: real, Logger: s.log}
+	if r := s.r.opts.Rules; r != nil {
+		o.Global = r.Own
 	}
 	p.rules, err = ignore.NewSet(o)
 	return p, err
@@ -131,7 +133,11 @@ func (p placed) check(write bool) (string, error) {
 	if err := p.rules.Closed(); err != nil || p.rules.Ignored(real, false) {
 		return "", &closedError{real}
 	}
-	if _, ok := p.protected.Protects(filepath.ToSlash(rel)); write && (ok || p.onlyRead) {
+	slashed := filepath.ToSlash(rel)
+	if _, ok := p.protected.Protects(slashed); write && (ok || p.onlyRead) {
+		return "", errNotEditors
+	}
+	if p.protected.InGit(slashed) { // the policy's git may close it
 		return "", errNotEditors
 	}
 	at := p.real
@@ -158,7 +164,7 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 	if !filepath.IsAbs(path) {
 		return acp.InvalidParams(fmt.Sprintf("path must be absolute, got %q", path), nil)
 	}
-	places, err := b.s.buffers.find(filepath.Clean(path))
+	places, err := b.buffers.find(filepath.Clean(path))
 	if err != nil {
 		return err
 	}

@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/policy"
 )
 
 // buffersEditor is an editor with unsaved text in every file that it is asked for.
@@ -299,5 +302,53 @@ func TestFilesOfAdditionalDirectories(t *testing.T) {
 	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
 	if len(e.reads) != 2 || len(e.written) != 0 {
 		t.Errorf("the editor was asked for %q and changed %q", e.reads, e.written)
+	}
+}
+
+// The editor changes nothing that the sandbox of the session could not: the policy of
+// its project counts, also what it allows, and what git uses under other names. What
+// git keeps may be closed inside, and is not read by the editor either.
+func TestFilesThatThePolicyProtects(t *testing.T) {
+	project, added := t.TempDir(), t.TempDir()
+	writeFile(t, project, ".git/config", "[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../shared.gitconfig\n")
+	writeFile(t, project, ".git/objects/00/1", "o")
+	writeFile(t, added, ".git/config", "[core]\n\thooksPath = scripts\n")
+	writeFile(t, added, ".gooseignore", "*.key\n")
+	writeFile(t, added, "a.key", "k")
+	writes := policy.Writes{Protect: []string{"@ci", "/deploy"}, Allow: []string{".vscode/settings.json", "@shell"}}
+	allowed := []string{project + "/.vscode/settings.json", project + "/.envrc", project + "/a/deploy/x", project + "/tools/x", added + "/src/x"}
+	r, e := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		for _, path := range []string{
+			project + "/.github/workflows/x.yml", project + "/deploy/x", project + "/.vscode/tasks.json", project + "/tools/hooks/pre-commit",
+			project + "/shared.gitconfig", project + "/.git/COMMIT_EDITMSG", added + "/.github/workflows/x.yml", added + "/scripts/pre-commit", added + "/.git/config", added + "/a.key",
+		} {
+			if _, err := ask(methodWriteTextFile, map[string]any{"path": path, "content": "x"}); err == nil {
+				t.Errorf("%s was written", path)
+			}
+		}
+		for _, path := range allowed {
+			if _, err := ask(methodWriteTextFile, map[string]any{"path": path, "content": "x"}); err != nil {
+				t.Errorf("writing %s: %v", path, err)
+			}
+		}
+		for _, path := range []string{project + "/.git/objects/00/1", project + "/.git/config", added + "/a.key"} {
+			if got, err := ask(methodReadTextFile, map[string]any{"path": path}); err == nil { // the fake sandbox starts nothing
+				t.Errorf("reading %s: %s", path, got)
+			}
+		}
+	}, func(r *rig) {
+		r.opts.Policy = func(string) (SandboxPolicy, error) {
+			p := policy.Default()
+			p.Writes = writes
+			return SandboxPolicy{Policy: p}, nil
+		}
+	})
+	s, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: project, AdditionalDirectories: []string{added}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	if got := slices.Sorted(maps.Keys(e.written)); !slices.Equal(got, slices.Sorted(slices.Values(allowed))) || len(e.reads) != 0 {
+		t.Errorf("the editor was asked for %q and changed %q", e.reads, got)
 	}
 }

@@ -28,7 +28,6 @@ type session struct {
 	transcript *sessions.Transcript
 	unkept     bool   // it is removed when it is closed
 	claim      func() // lets others run the session
-	buffers    *editorFiles
 	servers    *servers
 	ctx        context.Context // ends with close
 	stop       context.CancelFunc
@@ -108,7 +107,7 @@ func newSession(r *Router, id acp.SessionID, cwd string, dirs []string, set sett
 	}
 	s.leaks = newLeaks(s)
 	s.compareFiles(r.opts.Changes)
-	s.buffers, s.servers = &editorFiles{s: s}, &servers{s: s}
+	s.servers = &servers{s: s}
 	return s
 }
 
