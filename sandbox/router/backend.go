@@ -53,8 +53,9 @@ type backend struct {
 	before *backend // what it takes the place of; it starts when nothing of that is left
 
 	// Guarded by the session's mu.
-	turn     *turn // the one it answers
-	replaced bool  // the person chose another one
+	turn      *turn // the one it answers
+	replaced  bool  // the person chose another one
+	populated bool  // the agent may run in sb, which is constant then
 
 	policy   SandboxPolicy
 	examined *Examined
@@ -210,6 +211,9 @@ func (b *backend) open(params sandbox.SessionParams) error {
 	if params.ResumeID != "" {
 		params.ResumeWords = b.s.lastSaid(b.ctx, b.agent)
 	}
+	b.s.mu.Lock()
+	b.populated = true
+	b.s.mu.Unlock()
 	var err error
 	if b.conv, err = b.agent.Open(b.ctx, b.sb, params); err != nil {
 		b.astray = params.ResumeID != "" && !errors.Is(err, context.DeadlineExceeded)

@@ -25,6 +25,9 @@ const (
 	patienceForFiles = 10 * time.Second
 	// cancelledTime bounds the look after a turn that was cancelled.
 	cancelledTime = 2 * time.Second
+	// undoTime bounds for how long nothing inside can rename or link while files are put
+	// back; an undo follows no link by itself.
+	undoTime = 30 * time.Second
 )
 
 // comparer compares the session's files before and after each turn. A nil comparer
@@ -350,10 +353,11 @@ func commandUndo(ctx context.Context, call commandCall) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	release, err := call.s.holdNames(ctx, nil)
-	if err != nil { // an undo follows no link by itself; held names only spare it a failure
-		call.s.log.Debug("files are put back while names can change", "err", err)
-		release = func() bool { return true }
+	hold, stop := context.WithTimeout(ctx, editorTime)
+	defer stop()
+	release, err := call.s.holdNames(hold, nil, undoTime)
+	if err != nil {
+		return "", fmt.Errorf("nothing was undone, as files could be moved inside meanwhile (%w); try again, or close the session and say: gander session undo %s", err, call.s.id)
 	}
 	done, err := tree.Undo(ctx, string(call.s.id))
 	release()

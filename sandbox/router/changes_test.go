@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/changes"
 	"gander.dev/gander/sessions"
 )
@@ -219,6 +221,33 @@ func TestDiffAndUndo(t *testing.T) {
 	}
 	want("/undo", "nothing to undo")
 	want("/diff", "all are undone")
+}
+
+// Nothing is put back while what runs in a sandbox can move it: the person learns what
+// to do. A sandbox that does not isolate, and one that has ended, are no hindrance.
+func TestUndoWithoutAHold(t *testing.T) {
+	p := newProject(t)
+	undo := func() (said string) {
+		for _, u := range p.turnUpdates(t, "/undo") {
+			said += string(u)
+		}
+		return said
+	}
+	p.do = func(*fakeConv) { p.write(t, "a.txt", "one\n2\n") }
+	p.turnUpdates(t, "go")
+	p.driver.isolated, p.driver.holdErr = true, errors.New("no answer")
+	if said := undo(); !strings.Contains(said, "nothing was undone") || !strings.Contains(said, "gander session undo") || p.read(t, "a.txt") != "one\n2\n" {
+		t.Errorf("it says %q, and a.txt is %q", said, p.read(t, "a.txt"))
+	}
+	p.driver.holdErr = sandbox.ErrGone
+	if said := undo(); !strings.Contains(said, "modified a.txt") || p.read(t, "a.txt") != "one\ntwo\n" {
+		t.Errorf("it says %q, and a.txt is %q", said, p.read(t, "a.txt"))
+	}
+	p.turnUpdates(t, "go")
+	p.driver.isolated, p.driver.holdErr = false, errors.New("no rules")
+	if said := undo(); !strings.Contains(said, "modified a.txt") {
+		t.Errorf("it says %q", said)
+	}
 }
 
 // A turn that was cancelled, or failed, is compared, too, and can be undone.

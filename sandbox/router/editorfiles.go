@@ -170,7 +170,7 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 	}
 	ctx, done := context.WithTimeout(ctx, editorTime)
 	defer done()
-	release, err := b.s.holdNames(ctx, b)
+	release, err := b.s.holdNames(ctx, b, editorTime+time.Second)
 	if err != nil {
 		b.s.log.Debug("files are not taken from the editor", "err", err)
 		return errNotEditors
@@ -198,7 +198,7 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 // renaming and linking. A sandbox that isolates and cannot be held must not have the
 // editor followed its paths; one that does not isolate could do itself whatever it
 // would have the editor do.
-func (s *session) holdNames(ctx context.Context, own *backend) (release func() bool, err error) {
+func (s *session) holdNames(ctx context.Context, own *backend, atMost time.Duration) (release func() bool, err error) {
 	var releases []func() bool
 	all := sync.OnceValue(func() bool {
 		lasted := true
@@ -207,8 +207,8 @@ func (s *session) holdNames(ctx context.Context, own *backend) (release func() b
 		}
 		return lasted
 	})
-	for _, b := range s.r.runningBackends(own) {
-		r, err := b.hold(ctx)
+	for _, b := range s.r.populated(own) {
+		r, err := b.hold(ctx, atMost)
 		if err != nil {
 			all()
 			return nil, err
@@ -221,10 +221,10 @@ func (s *session) holdNames(ctx context.Context, own *backend) (release func() b
 }
 
 // hold is holdNames of one sandbox; it returns nil where there is nothing to hold.
-func (b *backend) hold(ctx context.Context) (release func() bool, err error) {
+func (b *backend) hold(ctx context.Context, atMost time.Duration) (release func() bool, err error) {
 	err = errors.New("it cannot hold names")
 	if h, ok := b.sb.(sandbox.Holder); ok {
-		if release, err = h.Hold(ctx, editorTime+time.Second); err == nil {
+		if release, err = h.Hold(ctx, atMost); err == nil {
 			return release, nil
 		}
 	}
@@ -234,9 +234,10 @@ func (b *backend) hold(ctx context.Context) (release func() bool, err error) {
 	return nil, fmt.Errorf("the %s sandbox of %s: %w", b.driver.Name(), b.agent.Name(), err)
 }
 
-// runningBackends are those of all sessions in a fixed order, so that two who hold
-// them all do not wait for each other; own, unless nil, is among them.
-func (r *Router) runningBackends(own *backend) []*backend {
+// populated are the backends of all sessions whose sandboxes something may run in, in
+// a fixed order, so that two who hold them all do not wait for each other; own, unless
+// nil, is among them.
+func (r *Router) populated(own *backend) []*backend {
 	r.mu.Lock()
 	open := make([]*session, 0, len(r.sessions))
 	for _, s := range r.sessions {
@@ -246,16 +247,17 @@ func (r *Router) runningBackends(own *backend) []*backend {
 	var all []*backend
 	for _, s := range open {
 		s.mu.Lock()
-		b := s.backend
-		s.mu.Unlock()
-		if b != own && b.running() {
-			all = append(all, b)
+		for _, b := range []*backend{s.backend, s.leaving} {
+			if b != nil && b != own && b.populated && !slices.Contains(all, b) {
+				all = append(all, b)
+			}
 		}
+		s.mu.Unlock()
 	}
 	if own != nil {
 		all = append(all, own)
 	}
-	slices.SortFunc(all, func(a, b *backend) int { return strings.Compare(string(a.s.id), string(b.s.id)) })
+	slices.SortStableFunc(all, func(a, b *backend) int { return strings.Compare(string(a.s.id), string(b.s.id)) })
 	return all
 }
 

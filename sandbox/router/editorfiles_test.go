@@ -203,6 +203,36 @@ func TestFilesWithoutAHold(t *testing.T) {
 	}
 }
 
+// An agent that has not answered yet runs already: its names are held, too.
+func TestFilesWhileAnotherAgentStarts(t *testing.T) {
+	project := t.TempDir()
+	writeFile(t, project, "a.txt", "saved")
+	starts, goOn := make(chan struct{}), make(chan struct{})
+	r, _ := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		if _, err := ask(methodReadTextFile, map[string]any{"path": project + "/a.txt"}); err != nil {
+			t.Error(err)
+		}
+	}, nil)
+	first := r.editor.NewSession(t, project)
+	r.wantStop(t, first.SessionID, "x", acp.StopEndTurn)
+	before := r.journal.count("hold")
+	r.agent.onOpen = func(ctx context.Context, _ *fakeConv) error {
+		close(starts)
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	r.editor.NewSession(t, project)
+	<-starts
+	r.wantStop(t, first.SessionID, "x", acp.StopEndTurn)
+	close(goOn)
+	if held := r.journal.count("hold") - before; held != 2 {
+		t.Errorf("names were held in %d sandboxes, not in both", held)
+	}
+}
+
 // The developer server's door leads no further, and nowhere between turns.
 func TestFilesDoor(t *testing.T) {
 	project := t.TempDir()

@@ -147,6 +147,11 @@ func (s *fakeSandbox) Hold(context.Context, time.Duration) (func() bool, error) 
 	if s.d.holdErr != nil {
 		return nil, s.d.holdErr
 	}
+	select {
+	case <-s.done:
+		return nil, sandbox.ErrGone
+	default:
+	}
 	s.d.journal.add("hold")
 	return func() bool { s.d.journal.add("release"); return !s.d.short }, nil
 }
