@@ -137,11 +137,17 @@ type RuleKeeper interface {
 	// Judge reports which paths, relative to the project or absolute, the rules close as
 	// files.
 	Judge(ctx context.Context, paths []string) ([]bool, error)
+	// MayWrite reports whether a file may be written inside, by its absolute path without
+	// links; it need not be there.
+	MayWrite(ctx context.Context, path string) (bool, error)
 	// Repositories looks for the project's own git repository and those below it, and so in
 	// ruled Mounts, for ten seconds at most: work trees, submodules also without one, and bare
 	// repositories. Links to directories are not followed, and git is not asked, so that some
 	// may be broken.
 	Repositories(ctx context.Context) (Repositories, error)
+	// ProtectNamed protects from being written what the configuration of the repositories
+	// that Repositories found has git run, or read configuration or hooks from, now.
+	ProtectNamed(ctx context.Context) error
 	// CloseGit closes what git's object stores in the project hold now, and what anything
 	// outside adds to them later; what is made inside from now on can be read. It returns
 	// the version of the rules for OpenGit.

@@ -113,9 +113,18 @@ func (w Writes) Groups() []string {
 	return names
 }
 
-// NewProtection compiles Writes. gitDirs are directories of the tree, relative to
-// its top, that git uses although they are not called ".git"; "" is the top itself.
-func NewProtection(w Writes, gitDirs ...string) (*Protection, error) {
+// GitPlaces are what git uses in a tree although the names do not say so, by paths
+// relative to its top.
+type GitPlaces struct {
+	// Dirs are git directories that are not called ".git"; "" is the top itself.
+	Dirs []string
+	// Files are programs, configuration and directories of hooks that git's
+	// configuration names. Some need not be there.
+	Files []string
+}
+
+// NewProtection compiles Writes for a tree.
+func NewProtection(w Writes, git GitPlaces) (*Protection, error) {
 	p := &Protection{literal: map[string][]int{}}
 	for _, text := range always() {
 		if err := p.protect(text, Rule{Pattern: text, Why: "it decides what the sandbox permits", Fixed: true}); err != nil {
@@ -151,7 +160,11 @@ func NewProtection(w Writes, gitDirs ...string) (*Protection, error) {
 			}
 		}
 	}
-	for _, dir := range gitDirs {
+	for _, rel := range git.Files {
+		text := "/" + strings.Map(literally, rel)
+		_ = p.protect(text, Rule{Pattern: text, Why: "git's configuration names it"}) // fails for no file's name
+	}
+	for _, dir := range git.Dirs {
 		p.gitDirs = append(p.gitDirs, foldAll(dir))
 	}
 	return p, nil
@@ -159,6 +172,14 @@ func NewProtection(w Writes, gitDirs ...string) (*Protection, error) {
 
 // meta are the characters that make a name more than itself.
 const meta = `*?[\`
+
+// literally takes the meaning from a character of a name.
+func literally(r rune) rune {
+	if strings.ContainsRune(meta, r) {
+		return '?'
+	}
+	return r
+}
 
 // matches is path.Match, quicker for what patterns mostly are.
 func matches(pattern, name string) bool {

@@ -7,7 +7,7 @@ import (
 
 func protection(t *testing.T, w Writes, gitDirs ...string) *Protection {
 	t.Helper()
-	p, err := NewProtection(w, gitDirs...)
+	p, err := NewProtection(w, GitPlaces{Dirs: gitDirs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestPatternErrors(t *testing.T) {
 }
 
 func BenchmarkProtects(b *testing.B) {
-	p, err := NewProtection(Writes{})
+	p, err := NewProtection(Writes{}, GitPlaces{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -185,6 +185,9 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 			return err
 		}
 	}
+	if write && !b.mayWrite(ctx, real) {
+		return errNotEditors
+	}
 	if err := do(ctx, real); err != nil {
 		return err
 	}
@@ -192,6 +195,16 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 		return fmt.Errorf("the editor took too long for %s: what became of it is not known; read the file again", real)
 	}
 	return nil
+}
+
+// mayWrite asks the sandbox, which knows of repositories below the project, too.
+func (b *backend) mayWrite(ctx context.Context, real string) bool {
+	keeper, ok := b.sb.(sandbox.RuleKeeper)
+	if !ok {
+		return true
+	}
+	may, err := keeper.MayWrite(ctx, real)
+	return may || err != nil && !b.sb.Info().Isolated
 }
 
 // holdNames keeps every sandbox of this gander that works in the same place from

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -92,7 +93,8 @@ type Examination struct {
 type Examined struct {
 	git    string
 	driver string
-	survey *survey // nil where no rules are kept
+	survey *survey            // nil where no rules are kept
+	keeper sandbox.RuleKeeper // so, too
 	hiding *hiding // nil where git hides nothing
 }
 
@@ -118,11 +120,11 @@ func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined
 		}
 		return found, nil //nolint:nilerr // a weaker sandbox, which says so itself
 	}
-	found.survey = &survey{closed: closed}
+	found.survey, found.keeper = &survey{closed: closed}, keeper
 	if e.Git == policy.GitHide && strict {
 		found.hiding = &hiding{driver: e.Driver, spec: e.Spec, stateDir: e.StateDir, keeper: keeper}
 		found.survey.tracked, err = found.hiding.hide(ctx)
-		return found, err
+		return found, errors.Join(err, keeper.ProtectNamed(ctx))
 	}
 	repos, err := keeper.Repositories(short)
 	if err != nil {
@@ -130,7 +132,7 @@ func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined
 	} else {
 		found.survey.tracked = findTracked(short, sb, keeper, repos)
 	}
-	return found, found.survey.tracked.act(e.Git)
+	return found, errors.Join(found.survey.tracked.act(e.Git), keeper.ProtectNamed(ctx))
 }
 
 // Notices are what the person should know.
@@ -148,6 +150,11 @@ func (e *Examined) Notices() (all []string) {
 // rules, what the policy's git says, and returns what is new for the person to know.
 // Until then, and after an error, that is closed where the policy hides anything.
 func (e *Examined) Again(ctx context.Context) ([]string, error) {
+	if e.keeper != nil {
+		if err := e.keeper.ProtectNamed(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if e.hiding == nil {
 		return nil, nil
 	}

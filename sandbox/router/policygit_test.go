@@ -48,6 +48,12 @@ func (s *gitSandbox) Judge(_ context.Context, paths []string) ([]bool, error) {
 	return out, nil
 }
 
+func (s *gitSandbox) MayWrite(_ context.Context, path string) (bool, error) {
+	return filepath.Base(path) != "named", nil
+}
+
+func (s *gitSandbox) ProtectNamed(context.Context) error { return nil }
+
 func (s *gitSandbox) Repositories(context.Context) (found sandbox.Repositories, err error) {
 	found.Partial = s.tooMany
 	return found, filepath.WalkDir(s.spec.WorkingDir, func(path string, d fs.DirEntry, err error) error {

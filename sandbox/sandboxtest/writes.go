@@ -68,7 +68,13 @@ func writeAttacks() []writeAttack {
 		{name: ".git as a link", script: "mkdir s; ln -s ../evil s/.git"},
 		{name: ".git moved into place", script: "mkdir -p e/hooks; echo '[core]' > e/config; mkdir s; mv e s/.git"},
 		{name: ".git of a repository inside, renamed", script: "mv nested n; echo '[core]' >> n/.git/config; mv n nested"},
-		{name: "a repository inside", script: "git init -q sub", needs: "git"},
+		{name: "a hook of a repository inside, which its configuration names", script: "echo x > nested/scripts/pre-commit"},
+		{name: "hooks of a repository inside, with all of it", script: "mv nested n; echo x > n/scripts/pre-commit; mv n nested"},
+		{name: "a program that the configuration names", script: "echo x >> tools/diff.sh"},
+		{name: "a program that the configuration names, made", script: "mkdir -p bin && echo x > bin/fsmonitor"},
+		{name: "a program that the configuration names, replaced", script: "echo x > e; chmod +x e; mv e tools/diff.sh"},
+		{name: "a program that a submodule's configuration names", script: "mkdir -p module/bin && echo x > module/bin/filter"},
+		{name: "a repository inside, made", script: "git init -q sub", needs: "git"},
 		{name: "a worktree", script: "git worktree add -q w", needs: "git"},
 		{name: "git led elsewhere by commondir", script: "mkdir e; echo ../e > .git/commondir"},
 		{name: "a submodule's configuration", script: "mkdir -p .git/modules/m; echo '[core]' > .git/modules/m/config"},
@@ -149,7 +155,8 @@ func repository(t *testing.T, dir string) {
 	t.Helper()
 	script := `git init -q --template= . && mkdir -p src tools/hooks .idea nested node_modules/old && echo one > src/a && : > tools/hooks/keep && echo x > .idea/workspace.xml && echo y > shared.gitconfig &&
 		mkdir -p .git/hooks && echo exit 0 > .git/hooks/post-checkout && git config core.hooksPath tools/hooks && git config include.path ../shared.gitconfig && : > shared.gitconfig &&
-		git -C nested init -q --template= && printf "node_modules\\nnested\\n" > .gitignore && git add . && git commit -qm first && git branch other`
+		echo : > tools/diff.sh && git config diff.external "sh tools/diff.sh" && git config alias.watch '!bin/fsmonitor' && git -C nested init -q --template= && mkdir nested/scripts && git -C nested config core.hooksPath scripts &&
+		git init -q --template= module && mkdir .git/modules && mv module/.git .git/modules/m && echo "gitdir: ../.git/modules/m" > module/.git && git -C module config core.worktree ../../../module && git -C module config alias.filter '!bin/filter' && printf "node_modules\\nnested\\nmodule\\n" > .gitignore && git add . && git commit -qm first && git branch other`
 	if out, err := outside(t, dir, script); err != nil {
 		t.Fatalf("making a repository: %v: %s", err, out)
 	}
@@ -169,7 +176,7 @@ func outside(t *testing.T, dir, script string) (string, error) {
 // protectedFiles is everything in a project that the protection is about, with its content.
 func protectedFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig"}})
+	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/nested/scripts", "/module/bin/filter"}}, policy.GitPlaces{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,6 +252,13 @@ func TestWrites(t *testing.T, newDriver NewDriver, owner int) {
 	denials := make(chan sandbox.Denial, 1000)
 	spec.Rules = &sandbox.Rules{Denied: func(d sandbox.Denial) { denials <- d }}
 	sb := Create(t, newDriver(t), spec)
+	keeper := sb.(sandbox.RuleKeeper)
+	if _, err := keeper.Repositories(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := keeper.ProtectNamed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	has := map[string]bool{"": true}
 	for _, program := range []string{"git", "python3"} {
 		_, _, st := Run(t, sb, "command -v "+program)

@@ -31,6 +31,11 @@ type closure struct {
 	own     *ignore.Text // the person's own rules
 	// gitStore is the directory with object stores for inside; empty without.
 	gitStore string
+	writes   policy.Writes
+
+	// naming guards what is known of git's repositories.
+	naming sync.Mutex
+	known  []sandbox.Repository // that repositories found last
 }
 
 // newClosure reads the rules. What it takes stays for as long as the process.
@@ -38,7 +43,7 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 	if err := enforce.Supported(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRules, err)
 	}
-	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}, gitStore: r.GitStore}
+	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}, gitStore: r.GitStore, writes: r.Writes}
 	c.own.Set(r.Own, r.HasOwn)
 	reports := newDenials(denied)
 	o := enforce.Options{
@@ -53,7 +58,7 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 		o.Identity = &enforce.Identity{UID: l.identity.UID, GID: l.identity.GID}
 	}
 	for i, t := range r.Trees {
-		policy, err := c.newPolicy(t, r.Writes, l.log)
+		policy, err := c.newPolicy(t, l.log)
 		if err != nil {
 			return nil, err
 		}
@@ -72,10 +77,14 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 }
 
 // newPolicy follows the rules of a tree.
-func (c *closure) newPolicy(tree string, w policy.Writes, log *slog.Logger) (func() enforce.Policy, error) {
-	protection, err := Protection(tree, w)
+func (c *closure) newPolicy(tree string, log *slog.Logger) (func() enforce.Policy, error) {
+	git, err := gitPlaces(tree)
 	if err != nil {
 		return nil, err
+	}
+	protection, err := policy.NewProtection(c.writes, git)
+	if err != nil {
+		return nil, fmt.Errorf("protecting files of %s: %w", tree, err)
 	}
 	var now atomic.Pointer[treePolicy]
 	set, err := ignore.NewSet(ignore.SetOptions{
@@ -86,7 +95,7 @@ func (c *closure) newPolicy(tree string, w policy.Writes, log *slog.Logger) (fun
 		return nil, fmt.Errorf("reading the rules of %s: %w", tree, err)
 	}
 	c.sets = append(c.sets, set)
-	c.guarded = append(c.guarded, guarded{tree: tree, protection: protection, now: &now})
+	c.guarded = append(c.guarded, guarded{tree: tree, git: git, now: &now})
 	now.Store(&treePolicy{tree: tree, below: strings.TrimSuffix(tree, "/") + "/", set: set, protection: protection})
 	return func() enforce.Policy {
 		if p := now.Load(); p.git != nil {

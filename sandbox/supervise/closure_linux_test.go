@@ -8,7 +8,6 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/enforce"
-	"gander.dev/gander/sandbox/policy"
 )
 
 // The person's own rules hold, and rules files are for reading.
@@ -29,7 +28,7 @@ func TestClosureKeepsOwnRules(t *testing.T) {
 		_ = c.watcher.Close()
 		c.guard.Close()
 	}()
-	now, err := c.newPolicy(tree, policy.Writes{}, l.log)
+	now, err := c.newPolicy(tree, l.log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -195,8 +195,8 @@ func (c *closure) closeGit() uint64 {
 		if before := g.now.Load().git; before != nil {
 			v.made = before.made
 		}
-		gitDirs, _ := gitPlaces(g.tree)
-		for _, dir := range gitDirs {
+		git, _ := gitPlaces(g.tree) // what cannot be read is closed by its names
+		for _, dir := range git.Dirs {
 			v.dirs = append(v.dirs, strings.TrimPrefix(dir+"/objects", "/"))
 		}
 		// Closed first and looked at then: what comes between is closed, and is there.

@@ -12,7 +12,9 @@ import (
 type keeper interface {
 	closed() sandbox.ClosedFiles
 	judge(paths []string) []bool
+	mayWrite(path string) bool
 	repositories() sandbox.Repositories
+	protectNamed() error
 	closeGit() (rules uint64)
 	openGit(openGitParams) error
 	gitChanged() bool
@@ -28,6 +30,14 @@ type judgeParams struct {
 
 type judgeResult struct {
 	Closed []bool `json:"closed"`
+}
+
+type mayWriteParams struct {
+	Path string `json:"path"`
+}
+
+type mayWriteResult struct {
+	May bool `json:"may"`
 }
 
 // closeGitResult has the version of the rules by which openGit may open again.
@@ -71,6 +81,14 @@ func (c *client) judge(p judgeParams) (judgeResult, error) {
 	return withKeeper(c, func(k keeper) (judgeResult, error) { return judgeResult{k.judge(p.Paths)}, nil })
 }
 
+func (c *client) mayWrite(p mayWriteParams) (mayWriteResult, error) {
+	return withKeeper(c, func(k keeper) (mayWriteResult, error) { return mayWriteResult{k.mayWrite(p.Path)}, nil })
+}
+
+func (c *client) protectNamed(struct{}) (struct{}, error) {
+	return withKeeper(c, func(k keeper) (struct{}, error) { return struct{}{}, k.protectNamed() })
+}
+
 func (c *client) repositories(struct{}) (sandbox.Repositories, error) {
 	return withKeeper(c, func(k keeper) (sandbox.Repositories, error) { return k.repositories(), nil })
 }
@@ -112,6 +130,23 @@ func (h *Host) Judge(ctx context.Context, paths []string) ([]bool, error) {
 		return nil, fmt.Errorf("asking which files are closed: %d answers to %d questions", len(r.Closed), len(paths))
 	}
 	return r.Closed, nil
+}
+
+// MayWrite asks whether a file may be written, as sandbox.RuleKeeper says.
+func (h *Host) MayWrite(ctx context.Context, path string) (bool, error) {
+	var r mayWriteResult
+	if err := h.ctl.call(ctx, "mayWrite", mayWriteParams{path}, &r); err != nil {
+		return false, fmt.Errorf("asking whether a file may be written: %w", err)
+	}
+	return r.May, nil
+}
+
+// ProtectNamed protects what git's configuration names, as sandbox.RuleKeeper says.
+func (h *Host) ProtectNamed(ctx context.Context) error {
+	if err := h.ctl.call(ctx, "protectNamed", struct{}{}, nil); err != nil {
+		return fmt.Errorf("protecting what git's configuration names: %w", err)
+	}
+	return nil
 }
 
 // Repositories looks for git's repositories, as sandbox.RuleKeeper says.

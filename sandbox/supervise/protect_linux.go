@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -12,10 +14,56 @@ import (
 
 // guarded is a tree with what is protected in it.
 type guarded struct {
-	tree       string
-	root       bool // see Rules.Roots
-	protection *policy.Protection
-	now        *atomic.Pointer[treePolicy]
+	tree string
+	root bool             // see Rules.Roots
+	git  policy.GitPlaces // guarded by closure.naming
+	now  *atomic.Pointer[treePolicy]
+}
+
+// protectNamed implements keeper: what the configuration of repositories names now is
+// protected from now on, and what it named before still is.
+func (c *closure) protectNamed() error {
+	c.naming.Lock()
+	defer c.naming.Unlock()
+	r, err := openGit(c.roots()...)
+	if err != nil {
+		return fmt.Errorf("reading git's configuration: %w", err)
+	}
+	defer r.close()
+	for _, root := range c.roots() {
+		r.repository(filepath.Join(root, ".git"), root)
+	}
+	for _, repo := range c.known {
+		r.repository(placeIn(c.project(), repo.Dir), placeIn(c.project(), repo.Tree))
+	}
+	for i := range c.guarded {
+		g := &c.guarded[i]
+		before := len(g.git.Files)
+		for _, rel := range below(g.tree, r.named...) {
+			if !slices.Contains(g.git.Files, rel) && len(g.git.Files) < maxGitNamed {
+				g.git.Files = append(g.git.Files, rel)
+			}
+		}
+		if len(g.git.Files) == before {
+			continue
+		}
+		p, err := policy.NewProtection(c.writes, g.git)
+		if err != nil {
+			return fmt.Errorf("protecting files of %s: %w", g.tree, err)
+		}
+		renew(g.now, func(t *treePolicy) { t.protection = p })
+	}
+	return nil
+}
+
+// mayWrite implements keeper.
+func (c *closure) mayWrite(path string) bool {
+	for _, g := range c.guarded {
+		if rel, err := filepath.Rel(g.tree, path); err == nil && filepath.IsLocal(rel) && g.now.Load().Access(rel, false) != enforce.Full {
+			return false
+		}
+	}
+	return true
 }
 
 // explain adds to a denial the rule that it is by. Git tries all its files, those that
@@ -31,7 +79,7 @@ func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 			out.Rule, out.Why = sandbox.DeniedByGit, "it keeps content of closed files"
 			return out, !v.current() || !v.there[rel]
 		}
-		if r, ok := g.protection.Protects(filepath.ToSlash(rel)); ok {
+		if r, ok := g.now.Load().protection.Protects(filepath.ToSlash(rel)); ok {
 			out.Rule, out.Why = r.Name(), r.Why
 			if !r.Fixed {
 				out.Allow = r.Entry()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"gander.dev/gander/sandbox"
@@ -29,7 +30,11 @@ func (c *closure) repositories() sandbox.Repositories {
 	for _, root := range s.roots {
 		s.below(root, root)
 	}
-	return s.result()
+	found := s.result()
+	c.naming.Lock()
+	c.known = found.Found
+	c.naming.Unlock()
+	return found
 }
 
 // search looks for repositories by the names of directory entries. Of files it reads
@@ -92,6 +97,25 @@ func gitDirOf(path string) (string, error) {
 		return "", errors.New("not a file that leads to a git directory")
 	}
 	return filepath.EvalSymlinks(from(filepath.Dir(path), strings.TrimSpace(to)))
+}
+
+// isBare reports whether git takes a directory itself for a repository.
+func isBare(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// readPlain reads a regular file that may be somebody else's.
+func readPlain(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe has no other end
+	if err != nil {
+		return nil, err
+	}
+	return readRegular(f)
 }
 
 // gitDir takes a git directory. Those of submodules are below it, also of such that

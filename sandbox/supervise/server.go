@@ -204,6 +204,10 @@ func (c *client) handle(m message) (any, error) {
 		return request(c, maySetup, m, c.closed)
 	case "judge":
 		return request(c, maySetup, m, c.judge)
+	case "mayWrite":
+		return request(c, maySetup, m, c.mayWrite)
+	case "protectNamed":
+		return request(c, maySetup, m, c.protectNamed)
 	case "repositories":
 		return request(c, maySetup, m, c.repositories)
 	case "closeGit":

@@ -1,0 +1,73 @@
+package supervise
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layOut makes files of a directory; "-> target" as the text makes a link.
+func layOut(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if target, ok := strings.CutPrefix(text, "-> "); ok && err == nil {
+			err = os.Symlink(strings.ReplaceAll(target, "TREE", dir), path)
+		} else if err == nil {
+			err = os.WriteFile(path, []byte(strings.ReplaceAll(text, "TREE", dir)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What git uses is found by what the configuration says, without leaving the tree.
+func TestGitPlaces(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files       map[string]string
+		dirs, named []string
+	}{
+		"nothing":               {map[string]string{"a": ""}, nil, nil},
+		"hooks, includes":       {map[string]string{".git/config": "[core]\n\thooksPath = tools/hooks # ours\n[include]\n\tpath = ../shared\n[includeIf \"gitdir:/a]b\"] path = \"more/c\"\n"}, nil, []string{"tools/hooks", "shared", ".git/more/c"}},
+		"in what is included":   {map[string]string{".git/config": "[include]\npath=../shared\n", "shared": "[core]\nhooksPath=\"a b\"/h\n[include]\npath=shared\npath=deep/er\n", "deep/er": "[core]\neditor=tools/ed\n"}, nil, []string{"shared", "a b/h", "deep/er", "tools/ed"}},
+		"programs":              {map[string]string{".git/config": "[core]\nfsmonitor = tools/watch\nsshCommand = ssh -F x -o 'ProxyCommand=tools/proxy %h'\neditor = code --wait\npager = less\n[diff]\nexternal=./tools/diff\n[gpg \"ssh\"]\nprogram=sign.sh\n[sequence]\neditor=tools/seq\n", "sign.sh": "", "code/x": ""}, nil, []string{"tools/watch", "tools/proxy", "tools/diff", "sign.sh", "tools/seq"}},
+		"drivers":               {map[string]string{".git/config": "[filter \"x\"]\nclean = python clean.py %f\nsmudge = TREE/smudge\n[merge.y]\ndriver = sh merge.sh %O %A\n[diff \"z\"]\ntextconv = python3 'my conv.py'\n", "clean.py": "", "merge.sh": "", "my conv.py": "", "python/x": ""}, nil, []string{"clean.py", "smudge", "merge.sh", "my conv.py"}},
+		"aliases and helpers":   {map[string]string{".git/config": "[alias]\nt = !make -f build.mk test ./src/... src\nst = status\n[credential \"https://x\"]\nhelper = \"!sh \\\"$(git rev-parse --show-toplevel)/tools/cred\\\"\"\n", "build.mk": "", "src/a": "", "tools/cred": "", "status": ""}, nil, []string{"build.mk", "src/...", "tools/cred"}},
+		"over several lines":    {map[string]string{".git/config": "[core]\r\n\teditor = vim -S \\\r\n\tvim.rc\n", "vim.rc": ""}, nil, []string{"vim.rc"}},
+		"no programs":           {map[string]string{".git/config": "[user]\nname = README\n[commit]\ntemplate = README\n[remote \"o\"]\nurl = ../x/y\n[branch \"m\"]\nmerge = refs/heads/m\n# hooksPath = x\n; editor = tools/x\n[core]\neditor = src\nhooksPath =\npager\n", "README": "", "src/x": ""}, nil, nil},
+		"another git directory": {map[string]string{".git": "gitdir: store/g\n", "store/g/config": "[core]\nhooksPath=h\n"}, []string{"store/g"}, []string{"h"}},
+		"a linked work tree":    {map[string]string{".git": "gitdir: main/.git/worktrees/w\n", "main/.git/worktrees/w/commondir": "../..\n", "main/.git/config": "[core]\nhooksPath=h\n"}, []string{"main/.git/worktrees/w"}, []string{"h"}},
+		"of a work tree's own":  {map[string]string{".git/config.worktree": "[core]\nhooksPath=h\n"}, nil, []string{"h"}},
+		"a work tree below":     {map[string]string{".git/config": "[core]\nworktree=../w\nhooksPath=h\n"}, nil, []string{"w/h"}},
+		"links":                 {map[string]string{".git": "-> real.git", "real.git/config": "-> TREE/conf", "real.git/hooks": "-> ../h", "conf": "[core]\nhooksPath=by/hooks\n", "by": "-> tools", "h/x": ""}, []string{"real.git"}, []string{"conf", "h", "by/hooks", "tools/hooks"}},
+		"bare":                  {map[string]string{"HEAD": "", "objects/x": "", "refs/x": "", "config": "[core]\nhooksPath=h\n"}, []string{""}, []string{"h"}},
+		"links that lead out":   {map[string]string{".git/config": "-> ../../outside/config", ".git/config.worktree": "[include]\npath=/etc/passwd\npath=../link\npath=../round\n", "link": "-> TREE/../outside/config", "round": "-> round"}, nil, []string{"link", "round"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			layOut(t, base, map[string]string{"outside/config": "[core]\nhooksPath=stolen\n"})
+			tree := filepath.Join(base, "home", "project")
+			layOut(t, tree, tt.files)
+			got, err := gitPlaces(tree)
+			if err != nil || !slices.Equal(got.Dirs, tt.dirs) || !slices.Equal(got.Files, tt.named) {
+				t.Errorf("got %q, %q, %v, want %q, %q", got.Dirs, got.Files, err, tt.dirs, tt.named)
+			}
+		})
+	}
+}
+
+// A path below a home is found whoever's home it is in a sandbox.
+func TestFromHome(t *testing.T) {
+	for path, want := range map[string]string{"~/src/p/hooks": "/home/me/src/p/hooks", "~/other/hooks": "/home/me/src/p/~/other/hooks", "x": "/home/me/src/p/x", "/x": "/x"} {
+		if got := from("/home/me/src/p", path); got != want {
+			t.Errorf("%s is %s, not %s", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package supervise
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Bounds of what is read of git's configuration.
+const (
+	maxGitConfig  = 1 << 20 // bytes of one file
+	maxGitConfigs = 100     // files, with those that are included
+	maxGitNamed   = 1000    // paths
+	maxGitLinks   = 40      // on the way to a file
+)
+
+// errOutside says that a path leads out of the directories that may be read.
+var errOutside = errors.New("the path leads elsewhere")
+
+// gitReader collects what git's configuration names. It reads in some directories
+// alone, and no link leads it out of them: it also works on this machine.
+type gitReader struct {
+	roots map[string]*os.Root
+	seen  map[string]bool
+	named []string // paths, absolute
+}
+
+// openGit opens the directories, by their paths without links.
+func openGit(dirs ...string) (*gitReader, error) {
+	g := &gitReader{roots: map[string]*os.Root{}, seen: map[string]bool{}}
+	for _, dir := range dirs {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			g.close()
+			return nil, err
+		}
+		g.roots[dir] = root
+	}
+	return g, nil
+}
+
+func (g *gitReader) close() {
+	for _, root := range g.roots {
+		_ = root.Close()
+	}
+}
+
+// in is the innermost directory that a path is in, and the path relative to it.
+func (g *gitReader) in(path string) (root *os.Root, dir, rel string) {
+	for d, r := range g.roots {
+		if s, err := filepath.Rel(d, path); err == nil && filepath.IsLocal(s) && len(d) >= len(dir) {
+			root, dir, rel = r, d, s
+		}
+	}
+	return root, dir, rel
+}
+
+// real is a path without links; false when it leads out of the directories. What is
+// not there is no link.
+func (g *gitReader) real(path string) (string, bool) {
+	path = filepath.Clean(path)
+	for range maxGitLinks {
+		root, dir, rel := g.in(path)
+		if root == nil {
+			return "", false
+		}
+		next := path
+		at := ""
+		for name := range strings.SplitSeq(rel, string(filepath.Separator)) {
+			at = filepath.Join(at, name)
+			target, err := root.Readlink(at)
+			if errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			if err != nil {
+				continue // it is no link
+			}
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(dir, filepath.Dir(at), target)
+			}
+			next = filepath.Join(target, strings.TrimPrefix(rel, at))
+			break
+		}
+		if next == path {
+			return path, true
+		}
+		path = next
+	}
+	return "", false
+}
+
+// stat is about what a path leads to.
+func (g *gitReader) stat(path string) (fs.FileInfo, error) {
+	real, ok := g.real(path)
+	if !ok {
+		return nil, errOutside
+	}
+	root, _, rel := g.in(real)
+	return root.Lstat(rel)
+}
+
+func (g *gitReader) has(dir, name string) bool {
+	_, err := g.stat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// read reads a regular file that may be somebody else's.
+func (g *gitReader) read(path string) ([]byte, error) {
+	real, ok := g.real(path)
+	if !ok {
+		return nil, errOutside
+	}
+	root, _, rel := g.in(real)
+	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe has no other end
+	if err != nil {
+		return nil, err
+	}
+	return readRegular(f)
+}
+
+// readRegular reads an open file if it is a regular one, and closes it.
+func readRegular(f *os.File) ([]byte, error) {
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	return io.ReadAll(io.LimitReader(f, maxGitConfig))
+}
+
+// repository collects what the configuration of a git directory names for a work tree,
+// and where its own entries lead to as links.
+func (g *gitReader) repository(dir, tree string) {
+	for _, name := range []string{"config", "hooks", "modules", "worktrees", "commondir"} {
+		path := filepath.Join(dir, name)
+		if real, ok := g.real(path); ok && real != path {
+			g.add(real)
+		}
+	}
+	configs := []string{filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree")}
+	if text, err := g.read(filepath.Join(dir, "commondir")); err == nil {
+		configs = append(configs, filepath.Join(from(dir, strings.TrimSpace(string(text))), "config"))
+	}
+	for _, path := range configs {
+		g.config(path, dir, tree)
+	}
+}
+
+// config collects what a file of configuration names, and those that it includes,
+// under whatever condition.
+func (g *gitReader) config(path, dir, tree string) {
+	key := path + "\x00" + tree
+	if g.seen[key] || len(g.seen) >= maxGitConfigs {
+		return
+	}
+	g.seen[key] = true
+	text, err := g.read(path)
+	if err != nil {
+		return
+	}
+	settings := gitSettings(text)
+	for _, s := range settings {
+		if s.section == "core" && s.key == "worktree" {
+			tree = from(dir, s.value)
+		}
+	}
+	for _, s := range settings {
+		switch {
+		case s.value == "":
+		case s.key == "hookspath":
+			g.add(from(tree, s.value))
+		case s.key == "path" && strings.HasPrefix(s.section, "include"):
+			included := from(filepath.Dir(path), s.value)
+			g.add(included)
+			g.config(included, dir, tree)
+		case s.runs():
+			g.command(s.value, tree)
+		}
+	}
+}
+
+// command collects the files of a work tree that a command names: git runs it there.
+// What is no directory and could be made under a path counts, too.
+func (g *gitReader) command(command, tree string) {
+	isQuote := func(r rune) bool { return r == '"' || r == '\'' }
+	separates := func(r rune) bool { return isQuote(r) || strings.ContainsRune(" \t\n;|&()<>{}$`=!", r) }
+	for _, quoted := range append(strings.FieldsFunc(command, isQuote), command) {
+		if path := from(tree, quoted); g.isFile(path) {
+			g.add(path)
+		}
+	}
+	for _, word := range strings.FieldsFunc(command, separates) {
+		word = strings.TrimPrefix(word, "ext::")
+		path := from(tree, word)
+		switch _, err := g.stat(path); {
+		case g.isFile(path), errors.Is(err, fs.ErrNotExist) && strings.Contains(word, "/") && !strings.HasSuffix(word, "/"):
+			g.add(path)
+		case filepath.IsAbs(word) && g.isFile(filepath.Join(tree, word)): // "$(git rev-parse --show-toplevel)/tools/x"
+			g.add(filepath.Join(tree, word))
+		}
+	}
+}
+
+func (g *gitReader) isFile(path string) bool {
+	info, err := g.stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// add collects a path, and where it leads to.
+func (g *gitReader) add(path string) {
+	if len(g.named) >= maxGitNamed {
+		return
+	}
+	g.named = append(g.named, path)
+	if real, ok := g.real(path); ok && real != path {
+		g.named = append(g.named, real)
+	}
+}
