@@ -11,6 +11,9 @@ import (
 
 	"gander.dev/gander/sandbox/changes"
 	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/project"
+	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sessions"
 )
 
@@ -28,7 +31,7 @@ is not shown. With --json the turns are printed as they are kept, without conten
 		Example: "  gander session diff main\n  gander session diff 0198c1d2 --all",
 		Args:    oneSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTree(cmd.Context(), args[0], func(tree *changes.Tree, info sessions.Info) error {
+			return a.withTree(cmd.Context(), args[0], func(tree *changes.Tree, info sessions.Info, _ string) error {
 				return a.printChanges(tree, info, all, asJSON)
 			})
 		},
@@ -45,13 +48,14 @@ func (a *app) sessionUndo() *cobra.Command {
 		Short: "put back the files that the last turn changed",
 		Long: `undo puts back what the last turn of a session changed in the project's files; once more,
 the turn before. When one of them was changed since, nothing is undone and the files
-are named. Commits, branches and the index of git stay as they are. On a terminal it
-asks first; elsewhere it needs --yes.`,
+are named, nor while a sandbox runs there: say /undo in its session then. Commits,
+branches and the index of git stay as they are. On a terminal it asks first;
+elsewhere it needs --yes.`,
 		Example: "  gander session undo main",
 		Args:    oneSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTree(cmd.Context(), args[0], func(tree *changes.Tree, info sessions.Info) error {
-				return a.undoTurn(cmd.Context(), tree, info, yes)
+			return a.withTree(cmd.Context(), args[0], func(tree *changes.Tree, info sessions.Info, root string) error {
+				return a.undoTurn(cmd.Context(), tree, info, root, yes)
 			})
 		},
 	}
@@ -59,8 +63,9 @@ asks first; elsewhere it needs --yes.`,
 	return cmd
 }
 
-// withTree opens what is kept of the files of a session's project.
-func (a *app) withTree(ctx context.Context, ref string, do func(*changes.Tree, sessions.Info) error) error {
+// withTree opens what is kept of the files of a session's project, whose path without
+// links is root.
+func (a *app) withTree(ctx context.Context, ref string, do func(tree *changes.Tree, info sessions.Info, root string) error) error {
 	_, info, err := a.resolve(ctx, ref)
 	if err != nil {
 		return err
@@ -79,7 +84,7 @@ func (a *app) withTree(ctx context.Context, ref string, do func(*changes.Tree, s
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(tree, info), tree.Close())
+	return errors.Join(do(tree, info, o.Root), tree.Close())
 }
 
 func (a *app) printChanges(tree *changes.Tree, info sessions.Info, all, asJSON bool) error {
@@ -114,7 +119,26 @@ func (a *app) printChanges(tree *changes.Tree, info sessions.Info, all, asJSON b
 	return nil
 }
 
-func (a *app) undoTurn(ctx context.Context, tree *changes.Tree, info sessions.Info, yes bool) error {
+// checkIdle fails while a sandbox runs in a project, or in a directory above or below
+// it: only the gander that it belongs to can keep what is inside from moving files.
+func (a *app) checkIdle(root string) error {
+	records, err := registry.List(a.cfg.Home)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		dir, err := filepath.EvalSymlinks(r.WorkingDir)
+		if err != nil {
+			dir = r.WorkingDir
+		}
+		if r.Driver != router.Off && state(r) != stateDead && (project.Below(dir, root) || project.Below(root, dir)) {
+			return fmt.Errorf("the sandbox %s runs in %s, where it could move files meanwhile; say /undo in its session, or end that or: gander sandbox stop %s", r.ID, r.WorkingDir, r.ID)
+		}
+	}
+	return nil
+}
+
+func (a *app) undoTurn(ctx context.Context, tree *changes.Tree, info sessions.Info, root string, yes bool) error {
 	if !yes {
 		turns, err := tree.Session(string(info.ID))
 		if err != nil {
@@ -128,6 +152,9 @@ func (a *app) undoTurn(ctx context.Context, tree *changes.Tree, info sessions.In
 		if err := a.confirm(ctx, "Put back what these were before the turn?"); err != nil {
 			return err
 		}
+	}
+	if err := a.checkIdle(root); err != nil {
+		return err
 	}
 	done, err := tree.Undo(ctx, string(info.ID))
 	if err != nil {
