@@ -203,6 +203,47 @@ func TestFilesWithoutAHold(t *testing.T) {
 	}
 }
 
+// rulesDriver makes sandboxes that start nothing and keep the rules of a gitSandbox.
+type rulesDriver struct{ *fakeDriver }
+
+func (d rulesDriver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	sb, err := d.fakeDriver.Create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	made := sb.(*fakeSandbox)
+	return struct {
+		*fakeSandbox
+		sandbox.RuleKeeper
+	}{made, &gitSandbox{fakeSandbox: made}}, nil
+}
+
+// What the sandbox itself does not let be written, such as the hooks of a repository
+// below the project, the editor does not write; what git's configuration names is read
+// before the agent starts, and again before each turn.
+func TestFilesThatTheSandboxProtects(t *testing.T) {
+	project := t.TempDir()
+	r, e := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		for path, written := range map[string]bool{project + "/sub/named": false, project + "/other": true} {
+			if _, err := ask(methodWriteTextFile, map[string]any{"path": path, "content": "x"}); (err == nil) != written {
+				t.Errorf("writing %s: %v", path, err)
+			}
+		}
+	}, func(r *rig) {
+		r.opts.Drivers = []sandbox.Driver{rulesDriver{r.driver}}
+	})
+	s := r.editor.NewSession(t, project)
+	for range 2 {
+		r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	}
+	if len(e.written) != 1 || e.written[project+"/other"] != "x" {
+		t.Errorf("the editor changed %q", e.written)
+	}
+	if n := r.journal.count("protect named"); n != 3 {
+		t.Errorf("git's configuration was read %d times", n)
+	}
+}
+
 // An agent that has not answered yet runs already: its names are held, too.
 func TestFilesWhileAnotherAgentStarts(t *testing.T) {
 	project := t.TempDir()

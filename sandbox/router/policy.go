@@ -95,7 +95,7 @@ type Examined struct {
 	driver string
 	survey *survey            // nil where no rules are kept
 	keeper sandbox.RuleKeeper // so, too
-	hiding *hiding // nil where git hides nothing
+	hiding *hiding            // nil where git hides nothing
 }
 
 // Examine finds out what a sandbox's rules close of a project, and what git keeps of

@@ -52,7 +52,10 @@ func (s *gitSandbox) MayWrite(_ context.Context, path string) (bool, error) {
 	return filepath.Base(path) != "named", nil
 }
 
-func (s *gitSandbox) ProtectNamed(context.Context) error { return nil }
+func (s *gitSandbox) ProtectNamed(context.Context) error {
+	s.d.journal.add("protect named")
+	return nil
+}
 
 func (s *gitSandbox) Repositories(context.Context) (found sandbox.Repositories, err error) {
 	found.Partial = s.tooMany
