@@ -398,6 +398,12 @@ func climb(dir string) (done climbs) {
 // a path is judged by where it is.
 func TestClimbing(t *testing.T) {
 	requireSupport(t)
+	for who, where := range placements(t) {
+		t.Run(who, func(t *testing.T) { testClimbing(t, where) })
+	}
+}
+
+func testClimbing(t *testing.T, where placement) {
 	dir, _ := stage(t)
 	for _, name := range []string{"a", "a/b", "config"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
@@ -405,12 +411,13 @@ func TestClimbing(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"closed", "protected"} {
-		if err := os.WriteFile(filepath.Join(dir, "config", name), []byte(secret), 0o666); err != nil {
+		path := filepath.Join(dir, "config", name)
+		if err := errors.Join(os.WriteFile(path, []byte(secret), 0o666), os.Chmod(path, 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := &rules{closed: []string{"/config/closed"}, readOnly: []string{"/config/protected"}}
-	s := start(t, dir, func() Policy { return p }, placement{}, "climb")
+	s := start(t, dir, func() Policy { return p }, where, "climb")
 	one, other := filepath.Join(dir, "a/b"), filepath.Join(dir, "config/b")
 	for over := time.Now().Add(10 * time.Second); time.Now().Before(over); { // here, as it is a hundred times as often
 		if err := errors.Join(os.Rename(one, other), os.Rename(other, one)); err != nil {
@@ -438,11 +445,17 @@ func TestHostReplaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for who, where := range placements(t) {
+		t.Run(who, func(t *testing.T) { testHostReplaces(t, where, rounds) })
+	}
+}
+
+func testHostReplaces(t *testing.T, where placement, rounds int) {
 	dir, out := stage(t)
 	if err := os.Symlink(".env", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, dir, testPolicy(), placement{}, "race")
+	s := start(t, dir, testPolicy(), where, "race")
 	for i := range rounds {
 		s.waitDenied(t, 5*i+1)                 // every way in each round, so that the reader reads all the while
 		temporary := filepath.Join(out, "new") // outside, or under a closed name
