@@ -22,7 +22,7 @@ MODEL_DOWN    ?= 1
 E2E_TIMEOUT   ?= 45m
 SHELL_CANCELS ?= 200
 SHELL_CALLS   ?= 20000
-RACE_ROUNDS   ?= 500
+RACE_ROUNDS   ?= 1000
 SANDBOX_KILLS ?= 50
 STORE_KILLS   ?= 100
 POWER_LOSSES  ?= 10
@@ -141,7 +141,8 @@ unit: ## unit tests, wire goldens and scripts, with the race detector
 proofs: # repetitions that the race detector would make slow, and the catalogue of escapes
 	@# One after the other what uses up the processes of a user, and only then the rest.
 	GANDER_CHECK=1 $(GO) test -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
-	GANDER_CHECK=1 $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
+	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_SHELL_CANCELS='$(SHELL_CANCELS)' GANDER_SHELL_CALLS='$(SHELL_CALLS)' \
 	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestCancel|TestNoGrowth)$$' ./developer/shell
 	GANDER_CHECK=1 GANDER_SANDBOX_KILLS='$(SANDBOX_KILLS)' \

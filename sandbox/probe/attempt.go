@@ -42,6 +42,10 @@ type Facts struct {
 // secretPrefix begins every secret, by which attempts know it.
 const secretPrefix = "gander-probe-canary-"
 
+// allRounds is what an attempt says that did not get through in as many rounds as its Facts
+// say: one that ended before proves nothing.
+const allRounds = "in all rounds"
+
 // attempt returns what it got hold of; nothing and no error mean that it got
 // through all the same.
 type attempt func(f Facts, args []string) ([]byte, error)

@@ -21,12 +21,8 @@ func raceAttempts() map[string]attempt {
 	}
 }
 
-// raceTime is how long is read when the host never says that it has done: it may
-// have been killed.
-const raceTime = time.Minute
-
 // raceHost reads what the host is at work on until the host has done.
-func raceHost(_ Facts, args []string) ([]byte, error) {
+func raceHost(f Facts, args []string) ([]byte, error) {
 	read, err := reader(args[0])
 	if err != nil {
 		return nil, err
@@ -37,20 +33,28 @@ func raceHost(_ Facts, args []string) ([]byte, error) {
 	var got []byte
 	until := time.Now().Add(raceTime)
 	reads := 0
-	for ; ; reads++ {
+	over := false
+	for !over && time.Now().Before(until) {
 		if b, err := read(); err == nil && hasSecret(b) {
 			got = b
 		}
-		if reads%20 == 0 {
-			if _, err := os.Stat(stopName); err == nil || time.Now().After(until) {
-				break
+		if reads++; reads == f.Rounds {
+			if err := os.WriteFile(enoughName, nil, 0o644); err != nil {
+				return nil, err
 			}
 		}
+		if reads%20 == 0 {
+			_, err := os.Stat(stopName)
+			over = err == nil
+		}
 	}
-	if got == nil {
-		return nil, fmt.Errorf("not in %d reads", reads)
+	switch {
+	case got != nil:
+		return got, nil
+	case !over || reads < f.Rounds:
+		return nil, fmt.Errorf("not in %d reads, and there was no time for more", reads)
 	}
-	return got, nil
+	return nil, fmt.Errorf("not in %d reads, %s", reads, allRounds)
 }
 
 // reader is a way to read the file that the host works on.
@@ -91,7 +95,7 @@ func reader(way string) (func() ([]byte, error), error) {
 	return func() ([]byte, error) { return os.ReadFile(name) }, err
 }
 
-// contestTime is how long a contest may take when one side hardly gets to run.
+// contestTime is how long a contest has to get through outside.
 const contestTime = 10 * time.Second
 
 // contest reads by a way while others disturb it, for as many rounds as Facts say.
@@ -110,8 +114,14 @@ func contest(f Facts, disturb func(round int), read func() ([]byte, error)) ([]b
 	defer stop.Store(true)
 	var last error
 	opened := 0
-	until := time.Now().Add(contestTime)
-	for reads := 0; f.Outside && time.Now().Before(until) || reads < f.Rounds*20 || disturbed.Load() < int64(f.Rounds) && time.Now().Before(until); reads++ {
+	begun, most := time.Now(), raceTime
+	if f.Outside {
+		most = contestTime
+	}
+	for reads := 0; f.Outside || reads < f.Rounds*20 || disturbed.Load() < int64(f.Rounds); reads++ {
+		if time.Since(begun) > most {
+			return nil, fmt.Errorf("not in %d reads and %d rounds, and there was no time for more", reads, disturbed.Load())
+		}
 		b, err := read()
 		if err == nil {
 			opened++
@@ -122,7 +132,7 @@ func contest(f Facts, disturb func(round int), read func() ([]byte, error)) ([]b
 			return b, nil
 		}
 	}
-	return nil, fmt.Errorf("not in %d rounds, %d opened something: %w", disturbed.Load(), opened, last)
+	return nil, fmt.Errorf("not in %d rounds, %s; %d opened something, the last error was: %v", disturbed.Load(), allRounds, opened, last)
 }
 
 // flipPath changes the path in memory between its being looked at and its use.

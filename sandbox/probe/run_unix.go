@@ -267,9 +267,11 @@ func (r *run) attempt(ctx context.Context, c Case, name string, outside bool) (o
 		facts.Executable = r.sb.Info().Executable
 	}
 	limit := timeLimit
+	if c.races() {
+		limit += raceTime
+	}
 	stop := func() error { return nil }
 	if c.Host != "" {
-		limit = timeLimit * 4
 		stop = r.meanwhile(c.Host, dir, temporary)
 	}
 	said, err := r.carryOut(ctx, c, facts, limit)
@@ -325,6 +327,8 @@ func (r *run) judge(c Case, f Facts, said []byte, err error) outcome {
 		return outcome{through: true, what: "a listener outside was told"}
 	case len(left) > 0 && (c.Stays || !f.Outside):
 		return outcome{through: true, what: fmt.Sprintf("%d processes stay", len(left))}
+	case !f.Outside && c.races() && !bytes.Contains(said, []byte(allRounds)):
+		return outcome{untried: true, what: fmt.Sprintf("not all of its rounds were done: %s, %v", lastLine(said), err)}
 	case err != nil:
 		return outcome{what: err.Error()}
 	}
@@ -343,6 +347,14 @@ func (c Case) late() bool {
 	return c.Stays || strings.Contains(c.ID, "datagram") || strings.HasPrefix(c.Do, "owner-stream")
 }
 
+// races says whether a case tries for so many rounds as Options say, and counts only when it
+// has done them all.
+func (c Case) races() bool { return strings.HasPrefix(c.ID, Races+"/") }
+
+// raceTime is how long its rounds may take, also when the host, or the other side, never gets
+// to run.
+const raceTime = 3 * time.Minute
+
 // lastLine is the end of what was said, for people and without control characters.
 func lastLine(said []byte) string {
 	const most = 120
@@ -356,24 +368,40 @@ func lastLine(said []byte) string {
 	return strings.Trim(fmt.Sprintf("%q", line), `"`)
 }
 
-// meanwhile lets the host act for Rounds at least, and
-// then tells the attempt to stop. The function that it returns waits for that.
+// meanwhile lets the host act for Rounds at least, until the attempt has made as many, and
+// then tells it to stop. The function that it returns, for when the attempt is over, waits
+// for that.
 func (r *run) meanwhile(act, dir, temporary string) func() error {
 	do := hostActs()[act]
-	done := make(chan error, 1)
+	over, done := make(chan struct{}), make(chan error, 1)
+	goesOn := func(i int, began time.Time) bool {
+		select {
+		case <-over:
+			return false
+		default:
+		}
+		if i < r.o.Rounds || time.Since(began) < shortestRace {
+			return true
+		}
+		_, err := os.Lstat(filepath.Join(dir, enoughName))
+		return err != nil
+	}
 	go func() { // ends by itself
 		err := fmt.Errorf("there is no act %q of the host", act)
 		if do != nil {
 			err = awaitFile(filepath.Join(dir, readyName), timeLimit)
 		}
-		for i, began := 0, time.Now(); (i < r.o.Rounds || time.Since(began) < shortestRace) && err == nil; i++ {
+		for i, began := 0, time.Now(); err == nil && goesOn(i, began); i++ {
 			if err = do(dir, temporary, r.secret, i); i%10 == 9 {
 				time.Sleep(time.Millisecond) // on a busy machine the readers would not run at all
 			}
 		}
 		done <- errors.Join(err, os.WriteFile(filepath.Join(dir, stopName), nil, 0o644))
 	}()
-	return func() error { return <-done }
+	return func() error {
+		close(over)
+		return <-done
+	}
 }
 
 // shortestRace is how long the host acts at least.

@@ -14,11 +14,13 @@ const (
 	datagramName = "helper.dgram"
 )
 
-// readyName is a file by which an attempt says that the host may begin, stopName one
-// by which the host says that it has done.
+// readyName is a file by which an attempt says that the host may begin, enoughName one by
+// which it says that it has made its rounds, stopName one by which the host says that it
+// has done.
 const (
-	readyName = "ready"
-	stopName  = "stop"
+	readyName  = "ready"
+	enoughName = "enough"
+	stopName   = "stop"
 )
 
 // RulesFile is the text that closes, in every directory of a case, what the

@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,15 +33,22 @@ func dependOnMachine() map[string]bool {
 }
 
 // TestProbe runs the catalogue of sandbox/probe: nothing may get out, and what is
-// blocked must be proven by its control. executable is gander, or a program that has
+// blocked must be proven by its control, a race also by as many rounds as the variable
+// GANDER_RACE_ROUNDS says. executable is gander, or a program that has
 // its attempts; owner is as for TestDriver.
 func TestProbe(t *testing.T, newDriver NewDriver, executable string, owner int) {
+	rounds := 100
+	if n := os.Getenv("GANDER_RACE_ROUNDS"); n != "" {
+		if _, err := fmt.Sscan(n, &rounds); err != nil {
+			t.Fatal(err)
+		}
+	}
 	driver, state := newDriver(t), t.TempDir()
 	report, err := probe.Run(t.Context(), probe.Options{
 		Create: func(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 			return router.CreateHiding(ctx, driver, spec, filepath.Join(state, spec.ID))
 		},
-		Executable: executable, Owner: owner, Rounds: 100,
+		Executable: executable, Owner: owner, Rounds: rounds,
 	})
 	if err != nil {
 		t.Fatal(err)
