@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -266,6 +267,12 @@ func inside() {
 		must(json.NewEncoder(os.Stdout).Encode(race(dir)))
 	case "climb":
 		must(json.NewEncoder(os.Stdout).Encode(climb(dir)))
+	case "differ":
+		seed, err := strconv.ParseUint(os.Args[2], 10, 64)
+		must(err)
+		times, err := strconv.Atoi(os.Args[3])
+		must(err)
+		must(json.NewEncoder(os.Stdout).Encode(differ(dir, seed, times)))
 	}
 }
 

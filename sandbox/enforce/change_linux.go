@@ -17,7 +17,7 @@ type entry struct {
 }
 
 // dots reports whether the name is one that the kernel refuses in its own way.
-func (e *entry) dots() bool { return e.name == "." || e.name == ".." }
+func (e *entry) dots() bool { return e.bare() == "." || e.bare() == ".." }
 
 // bare is the name alone.
 func (e *entry) bare() string { return strings.TrimSuffix(e.name, "/") }
@@ -48,8 +48,11 @@ func (t *task) entryOf(base int, name string) (*entry, unix.Errno) {
 		return nil, e
 	}
 	o, e := t.g.inspect(parent)
-	if e != 0 {
+	switch {
+	case e != 0:
 		return nil, e
+	case !o.isDir(): // the caller's descriptor
+		return nil, unix.ENOTDIR
 	}
 	if strings.HasSuffix(name, "/") && last != "" {
 		last += "/" // rename, mkdir and rmdir of a directory

@@ -26,7 +26,9 @@ const roleVariable = "ENFORCE_TEST_ROLE"
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "launch":
-		launch()
+		launch(true)
+	case "bare":
+		launch(false)
 	case "inside":
 		inside()
 	default:
@@ -34,8 +36,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// launch installs the filter, hands the listener over and becomes the inside.
-func launch() {
+// launch becomes the inside. A supervised one has the filter, whose listener it hands over
+// before.
+func launch(supervised bool) {
 	runtime.LockOSThread()
 	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
@@ -44,11 +47,13 @@ func launch() {
 	must(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	env := append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, roleVariable) }), roleVariable+"=inside")
 	args := append([]string{"/proc/self/exe"}, os.Args[1:]...)
-	fd, err := Filter{Connect: true}.Install()
-	must(err)
-	must(unix.Sendmsg(3, []byte{0}, unix.UnixRights(fd), nil, 0))
-	must(unix.Close(fd))
-	must(unix.Close(3))
+	if supervised {
+		fd, err := Filter{Connect: true}.Install()
+		must(err)
+		must(unix.Sendmsg(3, []byte{0}, unix.UnixRights(fd), nil, 0))
+		must(unix.Close(fd))
+		must(unix.Close(3))
+	}
 	must(unix.Exec("/proc/self/exe", args, env))
 }
 

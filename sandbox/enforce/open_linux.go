@@ -8,6 +8,9 @@ import (
 
 // open carries out open, openat and creat.
 func (t *task) open(dir int32, addr uint64, flags int, mode uint32) answer {
+	if contradicts(flags) {
+		return done(unix.EINVAL)
+	}
 	name, e := t.path(addr)
 	if e != 0 {
 		return done(e)
@@ -18,8 +21,8 @@ func (t *task) open(dir int32, addr uint64, flags int, mode uint32) answer {
 	if fd, e, handled := t.direct(dir, name, flags); handled {
 		return opened(fd, flags, e)
 	}
-	if e := t.mayMake(flags); e != 0 {
-		return done(e)
+	if flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) != 0 && t.full() {
+		return done(unix.EMFILE) // which the kernel asks before it looks for a file
 	}
 	base, e := t.base(dir, name)
 	if e != 0 {
@@ -29,19 +32,10 @@ func (t *task) open(dir int32, addr uint64, flags int, mode uint32) answer {
 	return opened(fd, flags, e)
 }
 
-// mayMake is what the kernel asks before it looks for a file that it may make or empty.
-func (t *task) mayMake(flags int) unix.Errno {
-	switch {
-	case flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) == 0:
-		return 0
-	case flags&(unix.O_CREAT|unix.O_DIRECTORY) == unix.O_CREAT|unix.O_DIRECTORY:
-		return unix.EINVAL
-	case flags&tmpfile != 0 && (flags&unix.O_DIRECTORY == 0 || flags&unix.O_ACCMODE == unix.O_RDONLY):
-		return unix.EINVAL
-	case t.full():
-		return unix.EMFILE
-	}
-	return 0
+// contradicts reports whether the kernel refuses flags together, whatever the path.
+func contradicts(flags int) bool {
+	return flags&(unix.O_CREAT|unix.O_DIRECTORY) == unix.O_CREAT|unix.O_DIRECTORY ||
+		flags&tmpfile != 0 && (flags&unix.O_DIRECTORY == 0 || flags&unix.O_ACCMODE == unix.O_RDONLY)
 }
 
 func (t *task) openExactly(base int, name string, flags int, mode uint32) (int, unix.Errno) {
@@ -49,7 +43,7 @@ func (t *task) openExactly(base int, name string, flags int, mode uint32) (int, 
 		return t.openUnnamed(base, name, flags, mode)
 	}
 	for range maxLinks {
-		if flags&(unix.O_CREAT|unix.O_EXCL) != unix.O_CREAT|unix.O_EXCL {
+		if makes := flags&unix.O_CREAT != 0; !makes || flags&unix.O_EXCL == 0 && !strings.HasSuffix(name, "/") {
 			fd, e := t.openExisting(base, name, flags)
 			if e != unix.ENOENT || flags&unix.O_CREAT == 0 {
 				return fd, e
@@ -112,12 +106,16 @@ func (t *task) cut(fd, flags int, size int64) unix.Errno {
 
 // openUnnamed carries out O_TMPFILE.
 func (t *task) openUnnamed(base int, name string, flags int, mode uint32) (int, unix.Errno) {
-	dir, e := t.find(base, name, true)
+	dir, e := t.find(base, name, flags&unix.O_NOFOLLOW == 0)
 	if e != 0 {
 		return -1, e
 	}
-	if _, e := t.permit(dir, true); e != 0 {
+	o, e := t.permit(dir, true)
+	if e != 0 {
 		return -1, e
+	}
+	if !o.isDir() {
+		return -1, unix.ENOTDIR
 	}
 	if mode, e = t.mode(dir, mode); e != 0 {
 		return -1, e
@@ -133,16 +131,25 @@ type missing struct {
 
 // create makes a new file; what was there meanwhile is EEXIST.
 func (t *task) create(base int, name string, flags int, mode uint32) (int, *missing, unix.Errno) {
-	if strings.HasSuffix(name, "/") {
-		return -1, nil, unix.EISDIR
+	there := unix.EISDIR // what a directory gives that is there for sure
+	if flags&unix.O_EXCL != 0 {
+		there = unix.EEXIST
+	}
+	if name != "" && strings.Trim(name, "/") == "" { // the root
+		return -1, nil, there
 	}
 	at, e := t.entryOf(base, name)
 	switch {
 	case e != 0:
 		return -1, nil, e
 	case at.dots():
-		if flags&unix.O_EXCL != 0 {
-			return -1, nil, unix.EEXIST
+		if _, e := t.find(base, name, true); e != 0 {
+			return -1, nil, e
+		}
+		return -1, nil, there
+	case strings.HasSuffix(name, "/"):
+		if unix.Faccessat(at.parent, ".", unix.X_OK, unix.AT_EACCESS) != nil {
+			return -1, nil, unix.EACCES
 		}
 		return -1, nil, unix.EISDIR
 	}

@@ -31,7 +31,7 @@ func (t *task) walk(base int, name string, follow bool) (int, unix.Errno) {
 			return -1, e
 		}
 	}
-	if strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.") {
+	if strings.HasSuffix(name, "/") {
 		if o, e := t.g.inspect(w.dir); e != 0 || !o.isDir() {
 			return -1, unix.ENOTDIR
 		}
@@ -40,7 +40,7 @@ func (t *task) walk(base int, name string, follow bool) (int, unix.Errno) {
 }
 
 func components(name string) []string {
-	return slices.DeleteFunc(strings.Split(name, "/"), func(c string) bool { return c == "" || c == "." })
+	return slices.DeleteFunc(strings.Split(name, "/"), func(c string) bool { return c == "" })
 }
 
 // step goes one component on.
