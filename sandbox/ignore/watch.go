@@ -38,8 +38,11 @@ const (
 	// poll finds what no event tells: links' targets, directories that were
 	// replaced, watches that the system refused.
 	poll = 2 * time.Second
-	// pollOnly is how often is looked where there are no events.
-	pollOnly = 100 * time.Millisecond
+	// pollOnly is how often is looked where there are no events, and where they are not
+	// taken because many come that concern no rules.
+	pollOnly = 25 * time.Millisecond
+	// pollShare is how many times as long as a look took is waited before the next.
+	pollShare = 10
 	// youth is for how long there are none at first.
 	youth = 3 * time.Second
 )
@@ -134,40 +137,50 @@ func (w *Watcher) shared(dir string) bool {
 
 func (w *Watcher) run(youth, poll time.Duration, watch func() (*fsnotify.Watcher, error)) {
 	defer close(w.done)
-	ticker := time.NewTicker(pollOnly)
-	defer ticker.Stop()
+	often := pollOnly
+	look := time.NewTimer(often)
+	defer look.Stop()
 	grown := time.After(youth)
 	var due <-chan time.Time
 	concerned := map[*Set]bool{}
-	var events chan fsnotify.Event
-	var failures chan error
+	fs := &fsnotify.Watcher{}      // until there is one
+	var events chan fsnotify.Event // those of fs, or nil while a look stands for them
 	for {
 		select {
 		case <-w.stop:
 			return
 		case <-grown:
-			fs, err := watch()
+			got, err := watch()
 			if err != nil {
 				w.log.Debug("ignore rules are looked at, not watched", "error", err)
 				continue
 			}
 			w.mu.Lock()
-			w.fs = fs
+			w.fs = got
 			w.mu.Unlock()
-			events, failures = fs.Events, fs.Errors
-			w.refreshAll()
-			ticker.Reset(poll)
+			fs = got
+			often = poll
+			look.Reset(0)
 		case e := <-events:
-			if w.concerns(e, concerned); len(concerned) > 0 && due == nil {
+			switch {
+			case !w.concerns(e, concerned):
+				// A program that writes to a file beside the rules makes tens of thousands of
+				// events in a second, which the kernel keeps as one while nobody takes them.
+				events = nil
+				look.Reset(pollOnly)
+			case due == nil:
 				due = time.After(debounce)
 			}
-		case err := <-failures:
+		case err := <-fs.Errors:
 			w.log.Debug("watching ignore rules", "error", err)
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
 				w.refreshAll()
 			}
-		case <-ticker.C:
+		case <-look.C:
+			begun := time.Now()
 			w.refreshAll()
+			events = fs.Events
+			look.Reset(max(often, pollShare*time.Since(begun)))
 		case <-due:
 			for s := range concerned {
 				s.Refresh()
@@ -178,20 +191,21 @@ func (w *Watcher) run(youth, poll time.Duration, watch func() (*fsnotify.Watcher
 	}
 }
 
-// concerns collects the Sets that an event is about.
-func (w *Watcher) concerns(e fsnotify.Event, sets map[*Set]bool) {
+// concerns collects the Sets that an event is about, and reports whether there are any.
+func (w *Watcher) concerns(e fsnotify.Event, sets map[*Set]bool) (any bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dir := filepath.Dir(e.Name)
 	for s, dirs := range w.sets {
 		if e.Name == s.o.Global || fold(filepath.Base(e.Name)) == FileName && dirs[dir] {
-			sets[s] = true
+			sets[s], any = true, true
 		}
 		if e.Has(fsnotify.Remove|fsnotify.Rename) && dirs[e.Name] {
 			dirs[e.Name] = false // to be watched anew when it is back
-			sets[s] = true
+			sets[s], any = true, true
 		}
 	}
+	return any
 }
 
 // refreshAll watches what is not watched yet, or could not be, and looks at everything.
