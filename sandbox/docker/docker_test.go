@@ -38,7 +38,9 @@ func TestDriver(t *testing.T) {
 
 func TestKills(t *testing.T) {
 	needDaemon(t)
-	sandboxtest.TestKills(t, newDriver, stranger)
+	t.Run("root's project", func(t *testing.T) { sandboxtest.TestKills(t, newDriver, -1, nothingLeft) })
+	t.Run("user's project", func(t *testing.T) { sandboxtest.TestKills(t, newDriver, stranger, nothingLeft) })
+	t.Run("attached", func(t *testing.T) { sandboxtest.TestKills(t, newAttached, stranger, nothingLeft) })
 }
 
 func TestWrites(t *testing.T) {

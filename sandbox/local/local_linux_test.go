@@ -65,9 +65,9 @@ func TestDriver(t *testing.T) {
 }
 
 func TestKills(t *testing.T) {
-	for name, newDriver := range map[string]sandboxtest.NewDriver{"local": newLocal, "off": newOff} {
+	for name, newDriver := range map[string]sandboxtest.NewDriver{"local": newLocal, "off": newOff, "refused": newRefused} {
 		for whose, owner := range owners() {
-			t.Run(name+"/"+whose, func(t *testing.T) { sandboxtest.TestKills(t, newDriver, owner) })
+			t.Run(name+"/"+whose, func(t *testing.T) { sandboxtest.TestKills(t, newDriver, owner, nil) })
 		}
 	}
 }

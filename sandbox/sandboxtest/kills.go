@@ -18,8 +18,9 @@ const (
 
 // TestKills kills commands that try to escape, one shape after the other, in one
 // sandbox after the other, and closes each with one that runs. Nothing of them may
-// live afterwards, and no mount may be left outside. owner is as for TestDriver.
-func TestKills(t *testing.T, newDriver NewDriver, owner int) {
+// live afterwards, and no mount may be left outside, nor what left finds: it is asked
+// after each close, and may be nil. owner is as for TestDriver.
+func TestKills(t *testing.T, newDriver NewDriver, owner int, left func() error) {
 	kills := usualKills
 	if n := os.Getenv(killsVariable); n != "" {
 		var err error
@@ -36,8 +37,8 @@ func TestKills(t *testing.T, newDriver NewDriver, owner int) {
 			p := Start(t, sb, s.script, mark)
 			readLine(t, p.Stdout())
 			Kill(t, p)
-			if left := Survivors(mark); len(left) > 0 {
-				t.Fatalf("kill %d, %s: survivors: %q", done, s.name, left)
+			if alive := Survivors(mark); len(alive) > 0 {
+				t.Fatalf("kill %d, %s: survivors: %q", done, s.name, alive)
 			}
 			Wait(t, p)
 			done++
@@ -47,8 +48,13 @@ func TestKills(t *testing.T, newDriver NewDriver, owner int) {
 		if err := sb.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if left := Survivors(mark); len(left) > 0 {
-			t.Fatalf("close after kill %d, %s: survivors: %q", done, s.name, left)
+		if alive := Survivors(mark); len(alive) > 0 {
+			t.Fatalf("close after kill %d, %s: survivors: %q", done, s.name, alive)
+		}
+		if left != nil {
+			if err := left(); err != nil {
+				t.Fatalf("close after kill %d: %v", done, err)
+			}
 		}
 		mounts, err := os.ReadFile("/proc/self/mountinfo")
 		if err != nil || strings.Contains(string(mounts), spec.WorkingDir) {
