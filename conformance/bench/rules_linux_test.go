@@ -117,9 +117,16 @@ func (b *bench) goProject() string {
 // ruled makes a sandbox of a directory in which its .gooseignore counts.
 func (b *bench) ruled(dir string, mounts ...sandbox.Mount) sandbox.Sandbox {
 	b.t.Helper()
+	return b.local(dir, &sandbox.Rules{}, mounts...)
+}
+
+// local makes a sandbox of a directory. Without rules no call of what runs in it is
+// asked about.
+func (b *bench) local(dir string, rules *sandbox.Rules, mounts ...sandbox.Mount) sandbox.Sandbox {
+	b.t.Helper()
 	driver := local.New(local.Options{Executable: b.gander})
 	sb, err := driver.Create(b.t.Context(), sandbox.Spec{
-		ID: "bench-" + strings.ToLower(rand.Text()), WorkingDir: dir, Home: b.mkdir("inside"), Rules: &sandbox.Rules{}, Mounts: mounts,
+		ID: "bench-" + strings.ToLower(rand.Text()), WorkingDir: dir, Home: b.mkdir("inside"), Rules: rules, Mounts: mounts,
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -216,8 +223,9 @@ func timed(s *samples, f func()) func() {
 func (b *bench) sameMasks() {
 	hundred := b.project("hundred", 200, 100)
 	masks := maskArgs(hundred, 100)
-	sb := b.ruled(hundred)
+	sb, unruled := b.ruled(hundred), b.local(hundred, nil)
 	defer sb.Close()
+	defer unruled.Close()
 	var inside, plain, masked samples
 	alternate(b.runs(100),
 		timed(&inside, func() { b.inside(sb, "bash", "-c", "true") }),
@@ -225,6 +233,12 @@ func (b *bench) sameMasks() {
 		timed(&masked, func() { b.outside(hundred, append(masks, "bash", "-c", "true")...) }))
 	b.table.atMost(3, pair{"`true` in a warm sandbox with 100 ignored files, beside plain `bash -c true`", inside, plain, inMS})
 	b.table.atMost(1, pair{"the same beside `bwrap` with 100 masks", inside, masked, inMS})
+
+	var kept, free samples
+	alternate(b.runs(100),
+		timed(&kept, func() { b.inside(sb, "true") }),
+		timed(&free, func() { b.inside(unruled, "true") }))
+	b.table.atMost(2, pair{"`true` in a warm sandbox with 100 ignored files, beside a warm sandbox without rules", kept, free, inMS})
 
 	thousand, none := b.project("thousand", 200, 1000), b.project("none", 200, 0)
 	masks = maskArgs(thousand, 1000)
