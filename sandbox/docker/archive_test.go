@@ -3,12 +3,18 @@
 package docker
 
 import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/moby/moby/client"
 )
 
 // ownAddress is one of this machine's that containers reach, too.
@@ -93,5 +99,41 @@ func TestArchiveIsTheOnlyOne(t *testing.T) {
 	}
 	if len(asked) == 0 {
 		t.Errorf("the archive was asked for nothing: %s", said.String())
+	}
+}
+
+// TestBase: images are built on the base that was asked for, and sealed above its layers.
+func TestBase(t *testing.T) {
+	cli := daemon(t)
+	const empty = "gander-test-base:latest" // has no shell, so that nothing can be built on it
+	var archive bytes.Buffer
+	if err := tar.NewWriter(&archive).Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := cli.ImageImport(t.Context(), client.ImageImportSource{Source: &archive, SourceName: "-"}, empty, client.ImageImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	t.Cleanup(func() {
+		_, _ = cli.ImageRemove(context.WithoutCancel(t.Context()), empty, client.ImageRemoveOptions{Force: true})
+	})
+	o := contextOptions(t, "sha512-")
+	o.Base, o.Fresh, o.Output = empty, true, t.Output()
+	c, err := prepareContext(t.Context(), o, "x86_64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, agent := range imageAgents() {
+		if err := c.buildSomehow(t.Context(), cli, agent); err == nil || !strings.Contains(strings.ToLower(err.Error()), "/bin/sh: no such file") {
+			t.Errorf("%s on a base without a shell: %v", agent, err)
+		}
+	}
+	c.base = "gander-test-no-base:latest"
+	if _, err := c.seal(t.Context(), cli, empty); err == nil || !strings.Contains(err.Error(), c.base) {
+		t.Errorf("an image is sealed above a base that is not there: %v", err)
 	}
 }

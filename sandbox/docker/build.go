@@ -33,6 +33,9 @@ type BuildOptions struct {
 	// Archive is where Debian's packages are from, see DebianArchive. Empty means the
 	// archives of the base image, as they are now.
 	Archive string
+	// Base is the image of Debian 12 that is built on, by its tag or digest. Empty means
+	// debian:bookworm-slim as the daemon has it, or else as the registry has it now.
+	Base string
 	// NPM is the npm program; empty means npm.
 	NPM string
 	// Env is the environment that npm runs with, as KEY=value.
@@ -79,7 +82,7 @@ func Build(ctx context.Context, o BuildOptions) error {
 	}
 	for _, agent := range agents {
 		if err := c.build(ctx, cli, agent); err != nil {
-			return fmt.Errorf("building the image %s: %w", ImageName(agent), explainBuild(err))
+			return fmt.Errorf("building the image %s: %w", ImageName(agent), c.explain(err))
 		}
 	}
 	return nil
@@ -139,10 +142,11 @@ func (c buildContext) buildWith(ctx context.Context, cli *client.Client, agent s
 
 // arguments are those of the Dockerfiles.
 func (c buildContext) arguments() map[string]*string {
-	if c.archive == "" {
-		return nil
+	args := map[string]*string{"BASE": &c.base}
+	if c.archive != "" {
+		args["DEBIAN_ARCHIVE"] = &c.archive
 	}
-	return map[string]*string{"DEBIAN_ARCHIVE": &c.archive}
+	return args
 }
 
 // snapshotTime is a time in the names of Debian's snapshots.
@@ -162,11 +166,11 @@ func DebianArchive(of string) (string, error) {
 	return of, nil
 }
 
-// explainBuild says what to do when the base image cannot be had.
-func explainBuild(err error) error {
+// explain says what to do when the base image cannot be had.
+func (c buildContext) explain(err error) error {
 	for _, sign := range []string{"registry", "pull access denied", "manifest"} {
 		if strings.Contains(err.Error(), sign) {
-			return fmt.Errorf("%w; the base image debian:bookworm-slim is not here and cannot be pulled: load it from elsewhere, or make it as .ci/docker in gander's source does", err)
+			return fmt.Errorf("%w; the base image %s is not here and cannot be pulled: load it from elsewhere, or make it as .ci/docker in gander's source does", err, c.base)
 		}
 	}
 	return err

@@ -3,6 +3,7 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,11 +42,12 @@ type buildContext struct {
 	output    io.Writer
 	fresh     bool // nothing of an earlier build is used
 	archive   string
+	base      string // an image's name
 }
 
 // prepareContext fills the context: source, agents, gander and certificates.
 func prepareContext(ctx context.Context, o BuildOptions, architecture string) (buildContext, error) {
-	c := buildContext{dir: o.Context, processor: architecture, output: o.Output, fresh: o.Fresh, archive: o.Archive}
+	c := buildContext{dir: o.Context, processor: architecture, output: o.Output, fresh: o.Fresh, archive: o.Archive, base: cmp.Or(o.Base, baseImage)}
 	switch architecture {
 	case "x86_64", "amd64":
 		c.processor = "x64"

@@ -132,11 +132,12 @@ func TestParseOwner(t *testing.T) {
 }
 
 func TestExplainBuild(t *testing.T) {
-	pull := explainBuild(errText(`Get "https://registry-1.docker.io/v2/": no such host`))
-	if !strings.Contains(pull.Error(), "the base image debian:bookworm-slim") {
+	c := buildContext{base: "debian@sha256:0123"}
+	pull := c.explain(errText(`Get "https://registry-1.docker.io/v2/": no such host`))
+	if !strings.Contains(pull.Error(), "the base image debian@sha256:0123") {
 		t.Errorf("%v", pull)
 	}
-	if other := explainBuild(errText("exit code: 100")); other.Error() != "exit code: 100" {
+	if other := c.explain(errText("exit code: 100")); other.Error() != "exit code: 100" {
 		t.Errorf("%v", other)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// baseImage is what the agents' images are made from.
+// baseImage is what the agents' images are made from, unless told otherwise.
 const baseImage = "debian:bookworm-slim"
 
 // A builder writes into an image when it worked, so that no two builds have the same
@@ -84,7 +84,7 @@ func (c buildContext) dropOlder(ctx context.Context, cli *client.Client, older, 
 // seal replaces an image by one without traces of when it was built, and returns that
 // one's id.
 func (c buildContext) seal(ctx context.Context, cli *client.Client, name string) (id string, err error) {
-	base, err := cli.ImageInspect(ctx, baseImage)
+	base, err := cli.ImageInspect(ctx, c.base)
 	if err != nil {
 		return "", fmt.Errorf("looking at the base: %w", err)
 	}

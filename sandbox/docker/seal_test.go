@@ -85,7 +85,7 @@ func TestSeal(t *testing.T) {
 }
 
 func testSeal(t *testing.T, cli *client.Client, name string, version build.BuilderVersion) {
-	c := buildContext{dir: t.TempDir(), output: t.Output()}
+	c := buildContext{dir: t.TempDir(), output: t.Output(), base: baseImage}
 	if err := os.Mkdir(filepath.Join(c.dir, ".image"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func testSeal(t *testing.T, cli *client.Client, name string, version build.Build
 func TestOlderImagesGo(t *testing.T) {
 	cli := daemon(t)
 	const agent = "older-images"
-	c := buildContext{dir: t.TempDir(), output: t.Output()}
+	c := buildContext{dir: t.TempDir(), output: t.Output(), base: baseImage}
 	if err := os.Mkdir(filepath.Join(c.dir, filepath.Dir(contextProgram)), 0o700); err != nil {
 		t.Fatal(err)
 	}
