@@ -31,7 +31,9 @@ type seatbeltRule struct{ dir, line string }
 // profile is the text for sandbox-exec. Of the clauses that match the last one
 // decides. It goes by names and holds for the processes that are started under it.
 //
-// It does not hold: closed files under the names of other hard links; rules that
+// It does not hold: closed files under the names of other hard links; files that are
+// closed or protected in a directory that is moved out of the project, or made
+// elsewhere and moved to where its name counts; rules that
 // change, or files that get a name, in a way the patterns do not say, after the
 // start; what other programs do when they are asked (launchd, Apple events are
 // denied, but not every service is known); other listeners on the loopback device.
@@ -72,7 +74,19 @@ func (s seatbelt) profile() string {
 	if len(s.writes.Allow) > 0 {
 		s.close(line, false)
 	}
+	s.hold(line)
 	return b.String()
+}
+
+// seatbeltLacks is what a profile does not hold, in words for people.
+const seatbeltLacks = "by names, with the rules of .gooseignore as they were at the start: not held are other hard links of closed files, directories that are moved out of the project, and rules in directories below the project; files outside of people's directories can be read, and other programs of this machine that listen on loopback be reached"
+
+// confined says what a sandbox is under a profile, and that its processes are held
+// in the way that held says.
+func (p *plan) confined(held string) {
+	p.isolation = "a seatbelt profile (sandbox-exec), " + seatbeltLacks + "; processes are held " + held
+	p.warnings = []string{"macOS's seatbelt confines this sandbox: writing to the project, reading outside of your directories, the network by loopback only; it holds " + seatbeltLacks + ". Use the docker driver for isolation."}
+	p.weaker = []string{"files outside of people's directories are visible", "loopback is open", "files are closed by name only"}
 }
 
 func (s seatbelt) visible() []string {
@@ -123,24 +137,44 @@ func (s seatbelt) close(line func(string, ...any), first bool) {
 		operations = "file-write*"
 	}
 	for _, r := range s.rules {
-		text := strings.TrimRight(r.line, " \t\r")
-		if text == "" || strings.HasPrefix(text, "#") {
+		verb, top, pattern := r.read()
+		if pattern == "" || verb == "allow" && !first {
 			continue
 		}
-		verb := "deny"
-		if rest, ok := strings.CutPrefix(text, "!"); ok {
-			verb, text = "allow", rest
+		line("(%s %s (regex #%s))", verb, operations, quotedRE(top+nameRE(pattern)+"(/|$)"))
+	}
+}
+
+// read returns what a rule does, where it counts as a regular expression, and the
+// pattern of names below; the pattern is empty where the line says nothing.
+func (r seatbeltRule) read() (verb, top, pattern string) {
+	text, verb := strings.TrimRight(r.line, " \t\r"), "deny"
+	if strings.HasPrefix(text, "#") {
+		return "", "", ""
+	}
+	if rest, ok := strings.CutPrefix(text, "!"); ok {
+		verb, text = "allow", rest
+	}
+	top = "^" + regexp.QuoteMeta(r.dir) + "/"
+	text, anywhere := strings.CutPrefix(strings.TrimSuffix(text, "/"), "**/")
+	if anywhere || !strings.Contains(text, "/") {
+		top += "(.*/)?"
+	}
+	return verb, top, strings.TrimPrefix(text, "/")
+}
+
+// hold denies moving and removing the directories by whose names files are closed: under
+// another name they would be open. For the profile, moving is unlinking.
+func (s seatbelt) hold(line func(string, ...any)) {
+	line("; directories that closed files are closed by")
+	line("(deny file-write-unlink (literal %s))", quoted(s.project))
+	for _, r := range s.rules {
+		verb, top, pattern := r.read()
+		for i, c := range pattern {
+			if c == '/' && verb == "deny" {
+				line("(deny file-write-unlink (require-all (vnode-type DIRECTORY) (regex #%s)))", quotedRE(top+nameRE(pattern[:i])+"$"))
+			}
 		}
-		if verb == "allow" && !first {
-			continue
-		}
-		text = strings.TrimPrefix(strings.TrimSuffix(text, "/"), "**/")
-		anchored := strings.Contains(text, "/")
-		re := "^" + regexp.QuoteMeta(r.dir) + "/"
-		if !anchored {
-			re += "(.*/)?"
-		}
-		line("(%s %s (regex #%s))", verb, operations, quotedRE(re+nameRE(strings.TrimPrefix(text, "/"))+"(/|$)"))
 	}
 }
 

@@ -14,9 +14,6 @@ import (
 
 const sandboxExec = "/usr/bin/sandbox-exec" // puts programs under a profile
 
-// seatbeltLacks is what a profile does not hold, in words for people.
-const seatbeltLacks = "by names, with the rules of .gooseignore as they were at the start: not closed are other hard links of closed files, and rules in directories below the project; other programs of this machine that listen on loopback can be reached"
-
 // confine puts the plan under a profile of the policy, where there is the program.
 func (d *Driver) confine(p *plan, spec sandbox.Spec) error {
 	if _, err := os.Stat(sandboxExec); err != nil {
@@ -28,8 +25,7 @@ func (d *Driver) confine(p *plan, spec sandbox.Spec) error {
 		return err
 	}
 	p.process.profile = s.profile()
-	p.isolation = "a seatbelt profile (sandbox-exec), " + seatbeltLacks + "; processes are held " + held
-	p.warnings = []string{"macOS's seatbelt confines this sandbox: writing to the project, reading outside of your directories, the network by loopback only; it holds " + seatbeltLacks + ". Use the docker driver for isolation."}
+	p.confined(held)
 	return nil
 }
 

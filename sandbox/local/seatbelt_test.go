@@ -25,6 +25,8 @@ func exampleSeatbelt() seatbelt {
 			{"/Users/me/pro.ject", "*.pem"},
 			{"/Users/me/pro.ject", "private/"},
 			{"/Users/me/pro.ject", "/deploy/key?"},
+			{"/Users/me/pro.ject", "**/conf/token"},
+			{"/Users/me/pro.ject", "keys/**/id"},
 			{"/Users/me/pro.ject", "!public.pem"},
 		},
 		writes: policy.Writes{Protect: []string{"@ci"}, Allow: []string{".vscode/settings.json", "@shell"}},
@@ -50,11 +52,12 @@ func TestSeatbeltProfile(t *testing.T) {
 }
 
 // decide reads the profile's clauses with regular expressions as the kernel does:
-// the last one that matches decides.
+// the last one that matches decides. A path that ends with a slash is a directory.
 func decide(t *testing.T, profile, operation, path string) string {
 	t.Helper()
-	clause := regexp.MustCompile(`^\((allow|deny) ([a-z* -]+) \((regex|subpath|literal) #?"(.*)"\)\)$`)
+	clause := regexp.MustCompile(`^\((allow|deny) ([a-z* -]+) (?:\(require-all (\(vnode-type DIRECTORY\)) )?\((regex|subpath|literal) #?"(.*)"\)\)?\)$`)
 	verdict := "allow"
+	path, directory := strings.CutSuffix(path, "/")
 	for line := range strings.Lines(profile) {
 		m := clause.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil || !covers(m[2], operation) {
@@ -64,19 +67,19 @@ func decide(t *testing.T, profile, operation, path string) string {
 			continue
 		}
 		hit := false
-		switch m[3] {
+		switch m[4] {
 		case "regex":
-			re, err := regexp.Compile(m[4])
+			re, err := regexp.Compile(m[5])
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}
 			hit = re.MatchString(path)
 		case "subpath":
-			hit = path == m[4] || strings.HasPrefix(path, m[4]+"/")
+			hit = path == m[5] || strings.HasPrefix(path, m[5]+"/")
 		case "literal":
-			hit = path == m[4]
+			hit = path == m[5]
 		}
-		if hit {
+		if hit && (m[3] == "" || directory) {
 			verdict = m[1]
 		}
 	}
@@ -95,7 +98,7 @@ func covers(operations, operation string) bool {
 // TestSeatbeltDecides: what the profile means, by its own rule.
 func TestSeatbeltDecides(t *testing.T) {
 	profile := exampleSeatbelt().profile()
-	const read, write = "file-read-data", "file-write-data"
+	const read, write, move = "file-read-data", "file-write-data", "file-write-unlink"
 	p := "/Users/me/pro.ject"
 	for _, tt := range []struct{ operation, path, want string }{
 		{read, p + "/main.go", "allow"},
@@ -114,6 +117,22 @@ func TestSeatbeltDecides(t *testing.T) {
 		{read, p + "/private/deep/key", "deny"},
 		{read, p + "/deploy/key1", "deny"},
 		{read, p + "/a/deploy/key1", "allow"},
+		{read, p + "/a/conf/token", "deny"},
+		{read, p + "/keys/a/b/id", "deny"},
+		{move, p + "/", "deny"},
+		{move, p + "/deploy/", "deny"},
+		{move, p + "/Deploy/", "deny"},
+		{move, p + "/deploy/old/", "allow"},
+		{move, p + "/a/deploy/", "allow"},
+		{move, p + "/a/conf/", "deny"},
+		{move, p + "/keys/", "deny"},
+		{move, p + "/keys/a/b/", "deny"},
+		{move, p + "/keys/a/readme", "allow"},
+		{move, p + "/build/", "allow"},
+		{move, p + "/.env", "deny"},
+		{move, "/Users/me/", "deny"},
+		{read, "/etc/hosts", "allow"},
+		{read, "/Users/other/", "deny"},
 		{write, p + "/.git/config", "deny"},
 		{read, p + "/.git/config", "allow"},
 		{write, p + "/.git/index", "allow"},
@@ -132,5 +151,30 @@ func TestSeatbeltDecides(t *testing.T) {
 		if got := decide(t, profile, tt.operation, tt.path); got != tt.want {
 			t.Errorf("%s %s: %s, want %s", tt.operation, tt.path, got, tt.want)
 		}
+	}
+}
+
+// TestSeatbeltWords: what is said of a sandbox under a profile is what the profile does.
+func TestSeatbeltWords(t *testing.T) {
+	var p plan
+	p.weaker = []string{"files and network are not closed off", "closed files are open"}
+	p.confined("somehow")
+	if got := strings.Join(p.weaker, ", "); got != "files outside of people's directories are visible, loopback is open, files are closed by name only" {
+		t.Errorf("what does not hold: %q", got)
+	}
+	profile := exampleSeatbelt().profile()
+	_, network, _ := strings.Cut(profile, "(deny network*)\n")
+	for line := range strings.Lines(network) {
+		if strings.HasPrefix(line, "(allow network") && !strings.Contains(line, `ip "localhost:*"`) && !strings.Contains(line, `(subpath "/Users/me/`) {
+			t.Errorf("more than loopback and sockets of the project and the home: %s", line)
+		}
+	}
+	for _, want := range []string{"processes are held somehow", "directories that are moved out of the project", "listen on loopback"} {
+		if !strings.Contains(p.isolation, want) {
+			t.Errorf("%q is not said in %q", want, p.isolation)
+		}
+	}
+	if len(p.warnings) != 1 || !strings.Contains(p.warnings[0], "the network by loopback only") {
+		t.Errorf("warnings %q", p.warnings)
 	}
 }
