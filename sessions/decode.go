@@ -66,6 +66,8 @@ func decodeBody(t Type, line []byte) (Body, error) {
 		return decodeAs[AgentEvent](line)
 	case TypeNotice:
 		return decodeAs[Notice](line)
+	case TypeNetwork:
+		return decodeAs[Network](line)
 	case TypeConfig:
 		return decodeAs[ConfigChange](line)
 	case TypeTitle:

@@ -29,6 +29,7 @@ const (
 	TypePrune       Type = "prune"
 	TypeChanges     Type = "changes"
 	TypeElicitation Type = "elicitation"
+	TypeNetwork     Type = "network"
 )
 
 // A Record is one line of a transcript.
@@ -223,6 +224,21 @@ type Notice struct {
 	Text  string `json:"text"`
 }
 
+// Network is what was decided about connections out of the sandbox. One that is
+// repeated comes again, with its number, when that is ten times as large, and in the end.
+type Network struct {
+	// Host is empty where decisions are only counted because there were too many
+	// different ones. Port is 0 where none was named.
+	Host    string `json:"host,omitempty"`
+	Port    int    `json:"port,omitempty"`
+	Allowed bool   `json:"allowed"`
+	// By is the rule, or the person's answer, that allowed it; Reason is why it was refused.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Times is how often the session has had this decision so far.
+	Times int `json:"times"`
+}
+
 // ConfigChange is a config option set by the client, or by the agent.
 type ConfigChange struct {
 	ConfigID string `json:"configId"`
@@ -310,6 +326,9 @@ func (AgentEvent) Type() Type { return TypeAgent }
 
 // Type is "notice".
 func (Notice) Type() Type { return TypeNotice }
+
+// Type is "network".
+func (Network) Type() Type { return TypeNetwork }
 
 // Type is "config".
 func (ConfigChange) Type() Type { return TypeConfig }

@@ -123,6 +123,10 @@ type RunExecution struct {
 	// Cost is that of the session up to the end of the turn, where prices are known.
 	Cost        *acp.Cost       `json:"cost,omitempty"`
 	Permissions []RunPermission `json:"permissions,omitempty"`
+	// Network is what was decided about hosts, as far as it was recorded in this turn.
+	Network []Network `json:"network,omitempty"`
+	// OmittedNetwork is how many records of that there were more.
+	OmittedNetwork int `json:"omittedNetwork,omitempty"`
 	// Effect is what the turn changed in the working tree, when that was compared.
 	Effect *Changes `json:"workingTreeEffect,omitempty"`
 }
@@ -159,6 +163,7 @@ const (
 	maxRunText  = 64 << 10
 	maxRunSteps = 2000
 	maxRunAsked = 500
+	maxRunHosts = 500
 	maxRunRaw   = 16 << 10
 )
 

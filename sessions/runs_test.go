@@ -81,6 +81,12 @@ func TestRunTrace(t *testing.T) {
 		if e, ok := r.Body.(sessions.TurnEvent); ok && e.Event == sessions.TurnEnd {
 			trace.Record(sessions.Record{ID: "q", Time: at, Body: sessions.Permission{Request: json.RawMessage(`{"x":1}`)}})
 			trace.Record(sessions.Record{ID: "q", Time: at, Body: sessions.Permission{Outcome: json.RawMessage(`{"outcome":"cancelled"}`)}})
+			for _, n := range []sessions.Network{
+				{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 1}, {Host: "b.invalid", Port: 81, Reason: "no rule", Times: 1},
+				{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 10},
+			} {
+				trace.Record(sessions.Record{Time: at, Body: n})
+			}
 			trace.Record(sessions.Record{Time: at, Body: sessions.Changes{Paths: []sessions.ChangedPath{{Path: "a", Change: "modified"}}}})
 		}
 		trace.Record(r)
@@ -98,6 +104,7 @@ func TestRunTrace(t *testing.T) {
 		Execution: sessions.RunExecution{
 			AgentID: "goose", ProviderSessionID: "g-7", Stdout: "Done.", StopReason: acp.StopEndTurn, Usage: got.Execution.Usage,
 			Permissions: []sessions.RunPermission{{ID: "q", Request: got.Execution.Permissions[0].Request, Outcome: got.Execution.Permissions[0].Outcome}},
+			Network:     []sessions.Network{{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 10}, {Host: "b.invalid", Port: 81, Reason: "no rule", Times: 1}},
 			Effect:      &sessions.Changes{Paths: []sessions.ChangedPath{{Path: "a", Change: "modified"}}},
 		},
 		Orchestration: sessions.RunOrchestration{Mode: "single-agent", FinalMessage: "Done.", Steps: []sessions.RunStep{
@@ -115,6 +122,19 @@ func TestRunTrace(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.jsonl")); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// What was decided about hosts is bounded in a trace, and says how much more there was.
+func TestRunTraceOfManyHosts(t *testing.T) {
+	runs := openRuns(t, filepath.Join(t.TempDir(), "runs"), nil)
+	trace := runs.Start(sessions.RunSession{TurnID: "many"}, time.Now())
+	for i := range 700 {
+		trace.Record(sessions.Record{Body: sessions.Network{Host: fmt.Sprintf("h%d.example", i), Port: 443, Times: 1}})
+	}
+	trace.Close()
+	if x := readRun(t, runs, "many").Execution; len(x.Network) != 500 || x.OmittedNetwork != 200 {
+		t.Errorf("%d are kept and %d omitted", len(x.Network), x.OmittedNetwork)
 	}
 }
 

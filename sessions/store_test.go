@@ -80,6 +80,8 @@ func everyBody() []sessions.Record {
 		sessions.TurnEvent{Event: sessions.TurnEnd, StopReason: acp.StopEndTurn, Usage: json.RawMessage(`{"used":1}`), DurationMS: 12},
 		sessions.AgentEvent{Event: sessions.AgentExited, Agent: "goose", AgentSessionID: "20261120_41", ExitCode: &exit, Stderr: "x\n"},
 		sessions.Notice{Level: "warn", Text: "line\u2028separator"},
+		sessions.Network{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 10},
+		sessions.Network{Host: "[::1", Reason: "CONNECT needs host:port", Times: 1},
 		sessions.ConfigChange{ConfigID: "model", Value: json.RawMessage(`"m"`)},
 	}
 	var records []sessions.Record

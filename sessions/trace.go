@@ -3,6 +3,7 @@ package sessions
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -98,7 +99,7 @@ func (runBegin) Type() Type { return typeRun }
 // text are too many: a turn that a crash cut short has them in its transcript.
 func notable(r *Record) bool {
 	switch b := r.Body.(type) {
-	case Message, Permission, TurnEvent, AgentEvent, Notice, Changes:
+	case Message, Permission, TurnEvent, AgentEvent, Notice, Network, Changes:
 		return true
 	case Update:
 		for _, u := range b.shown() {
@@ -133,6 +134,8 @@ func (t *Trace) fold(r *Record) {
 		x.Stderr = string(tail([]byte(b.Stderr), maxRunText))
 	case Notice:
 		t.step(RunStep{Timestamp: r.Time, Note: head(b.Text)})
+	case Network:
+		t.network(b)
 	case Changes:
 		x.Effect = &b
 	case TurnEvent:
@@ -182,6 +185,20 @@ func (t *Trace) permission(id string, p Permission) {
 	}
 	if len(x.Permissions) < maxRunAsked {
 		x.Permissions = append(x.Permissions, RunPermission{id, p.Request, p.Outcome})
+	}
+}
+
+// network takes a decision; one that is repeated takes the place of what was said of it.
+func (t *Trace) network(n Network) {
+	x := &t.run.Execution
+	i := slices.IndexFunc(x.Network, func(was Network) bool { was.Times = n.Times; return was == n })
+	switch {
+	case i >= 0:
+		x.Network[i] = n
+	case len(x.Network) < maxRunHosts:
+		x.Network = append(x.Network, n)
+	default:
+		x.OmittedNetwork++
 	}
 }
 

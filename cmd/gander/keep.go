@@ -12,6 +12,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/egress"
 	"gander.dev/gander/sandbox/gateway"
 	"gander.dev/gander/sandbox/keeper"
 	"gander.dev/gander/sandbox/loop"
@@ -232,8 +233,8 @@ func modelEvent(e gateway.Event) (told loop.ModelEvent, ok bool) {
 	return told, true
 }
 
-func (l *looping) openEgress(func(string)) (keeper.Egress, error) {
-	door, err := l.w.openEgress(l.way())
+func (l *looping) openEgress(_, decided func(string)) (keeper.Egress, error) {
+	door, err := l.w.openDoor(l.way(), func(t egress.Tally) { decided(t.String()) })
 	if err != nil || door == nil {
 		return nil, err
 	}

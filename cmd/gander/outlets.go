@@ -18,6 +18,7 @@ import (
 	"gander.dev/gander/sandbox/permit"
 	"gander.dev/gander/sandbox/policy"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sessions"
 )
 
 // outlets is what the ways out of each session remember while it lasts, also when
@@ -115,23 +116,31 @@ func (w *wiring) canaries(project string) string {
 // openEgress opens the way to the hosts that a project's policy allows; nil when
 // it is the model only.
 func (w *wiring) openEgress(way router.Way) (router.Egress, error) {
+	door, err := w.openDoor(way, func(t egress.Tally) {
+		way.Decided(sessions.Network{Host: t.Host, Port: t.Port, Allowed: t.Allowed, By: t.By, Reason: t.Reason, Times: t.Times})
+	})
+	if err != nil || door == nil {
+		return nil, err
+	}
+	return door, nil
+}
+
+// openDoor is openEgress with who hears what is decided.
+func (w *wiring) openDoor(way router.Way, observe func(egress.Tally)) (*egress.Door, error) {
 	p, err := w.policyOf(way.WorkingDir)
 	if err != nil || !p.Network.Open() {
 		return nil, err
 	}
 	o := w.outlet(way)
-	door, err := w.egress(p.Network, egress.Options{
+	return w.egress(p.Network, egress.Options{
 		Book:    o.book,
+		Observe: observe,
 		Inspect: leakInspector(way),
 		Notice:  func(text string) { way.Notice("warning", text) },
 		Ask: func(ctx context.Context, host string, port int) egress.Answer {
 			return egress.Answer(way.Ask(ctx, host, port))
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return door, nil
 }
 
 // leakInspector looks at what leaves by connections; nil when nothing is looked for.
@@ -167,7 +176,9 @@ func (a *app) egressDoor(project string) ([]sandbox.Door, func(), error) {
 	if err != nil || !p.Network.Open() {
 		return nil, func() {}, err
 	}
-	door, err := w.egress(p.Network, egress.Options{Notice: func(text string) { a.log.Warn(text) }})
+	door, err := w.egress(p.Network, egress.Options{Observe: func(t egress.Tally) {
+		a.log.Warn(t.String()) // what was allowed is no reason to worry, and to be seen all the same
+	}})
 	if err != nil {
 		return nil, nil, err
 	}

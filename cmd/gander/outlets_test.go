@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +15,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox/egress"
 	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/keeper"
 	"gander.dev/gander/sandbox/permit"
 	"gander.dev/gander/sandbox/policy"
 	"gander.dev/gander/sandbox/router"
@@ -76,6 +81,55 @@ func TestHostMemory(t *testing.T) {
 	}
 	if n, err := store.Clear(here.project); n != 1 || err != nil || allowed(here) {
 		t.Errorf("taken back: %d, %v, %t", n, err, allowed(here))
+	}
+}
+
+// What is decided about hosts reaches the session's record, and a run's events.
+func TestDecisionsAreHeard(t *testing.T) {
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "config.json"), []byte(`{"policy": {"network": {"allow": ["10.9.8.7:1"]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Options{Environ: []string{"HOME=" + home, "GANDER_HOME=" + home}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wiring{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	refused := func(dial func(context.Context) (net.Conn, error), err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := io.WriteString(c, "CONNECT b.example:22 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 403") {
+			t.Fatalf("%q, %v", said, err)
+		}
+	}
+
+	var recorded []sessions.Network
+	door, err := w.openEgress(router.Way{
+		WorkingDir: t.TempDir(), Context: t.Context(), Notice: func(string, string) {},
+		Decided: func(n sessions.Network) { recorded = append(recorded, n) },
+	})
+	refused(door.Dial, err)
+	const reason = "no rule of policy.network allows it"
+	if want := []sessions.Network{{Host: "b.example", Port: 22, Reason: reason, Times: 1}}; door.Close() != nil || !slices.Equal(recorded, want) {
+		t.Errorf("recorded %+v", recorded)
+	}
+
+	var said []string
+	l := &looping{w: w, ctx: t.Context(), spec: keeper.Spec{Workspace: t.TempDir()}, notice: func(string) {}}
+	kept, err := l.openEgress(nil, func(text string) { said = append(said, text) })
+	refused(kept.Dial, err)
+	if want := []string{"A connection to b.example:22 was refused: " + reason + "."}; kept.Close() != nil || !slices.Equal(said, want) {
+		t.Errorf("said %q", said)
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 	maxNotices   = 20 // of one session
 )
 
-// A Book remembers what was answered and shown in one session. It outlives the
+// A Book remembers what was answered, decided and shown in one session. It outlives the
 // doors of that session.
 type Book struct {
 	always func(address string) bool
@@ -38,6 +38,9 @@ type Book struct {
 	asking  map[string]*question
 	asked   int
 	told    map[string]bool
+	// tallies are the decisions; different is how many there are, by their outcome.
+	tallies   map[Decision]*tallied
+	different map[bool]int
 }
 
 // question is one that is being asked.
@@ -56,7 +59,7 @@ func NewBook(always func(address string) bool, save func(address string) error) 
 	if save == nil {
 		save = func(string) error { return errors.ErrUnsupported }
 	}
-	return &Book{always: always, save: save, allowed: map[string]string{}, denied: map[string]bool{}, asking: map[string]*question{}, told: map[string]bool{}}
+	return &Book{always: always, save: save, allowed: map[string]string{}, denied: map[string]bool{}, asking: map[string]*question{}, told: map[string]bool{}, tallies: map[Decision]*tallied{}, different: map[bool]int{}}
 }
 
 // ask finds the answer for a host: what was said before, or what the person says
@@ -137,7 +140,7 @@ func (b *Book) refused(address string) (more string, show bool) {
 	}
 	b.told[address] = true
 	if len(b.told) == maxNotices {
-		more = " Further hosts are in the log only."
+		more = " Further hosts are on record only."
 	}
 	return more, true
 }

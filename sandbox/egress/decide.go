@@ -13,7 +13,8 @@ import (
 
 // A Decision is what was decided about a connection.
 type Decision struct {
-	Host    string
+	Host string
+	// Port is 0 in a refusal of what names none, and whose Host may be anything.
 	Port    int
 	Allowed bool
 	// By is the rule, or the person's answer, that allowed it.
@@ -23,7 +24,12 @@ type Decision struct {
 }
 
 // Address is host and port.
-func (d Decision) Address() string { return net.JoinHostPort(d.Host, strconv.Itoa(d.Port)) }
+func (d Decision) Address() string {
+	if d.Port == 0 {
+		return d.Host
+	}
+	return net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
+}
 
 // Explain decides about a host by rules alone; nothing is looked up. For an
 // address that is not public that is all there is to it; a name is refused later
@@ -65,6 +71,11 @@ type errRefused struct{ Decision }
 
 func (e *errRefused) Error() string {
 	return fmt.Sprintf("the policy of this sandbox refuses %s: %s", e.Address(), e.Reason)
+}
+
+// malformed refuses what a client asks for in a way that is not served.
+func (d *Door) malformed(to, reason string) {
+	d.tell(Decision{Host: short(to), Reason: reason})
 }
 
 // reach decides about a host and connects to it.
@@ -165,15 +176,12 @@ func (k *kept) Close() error {
 	return k.Conn.Close()
 }
 
-// tell logs a decision and shows a refusal.
+// tell has a decision observed and shows a refusal.
 func (d *Door) tell(decision Decision) {
-	if decision.Allowed {
-		d.log.Info("a connection out of the sandbox is allowed", "to", decision.Address(), "by", decision.By)
-	} else {
-		d.log.Warn("a connection out of the sandbox is refused", "to", decision.Address(), "reason", decision.Reason)
-	}
 	if d.opts.Observe != nil {
-		d.opts.Observe(decision)
+		if t, ok := d.opts.Book.count(decision); ok {
+			d.opts.Observe(t)
+		}
 	}
 	if d.opts.Notice == nil || decision.Allowed {
 		return

@@ -56,8 +56,11 @@ type Options struct {
 	// Ask has the person decide about a host that no rule names. It may take as long
 	// as ctx; nil refuses.
 	Ask func(ctx context.Context, host string, port int) Answer
-	// Observe hears every decision, from several goroutines, and must not block.
-	Observe func(Decision)
+	// Observe hears every decision, from several goroutines, before the program does: a
+	// new one at once, others with their number when they have been taken ten times as
+	// often, and in the end. Of more than a thousand different ones of either outcome the
+	// rest is counted together.
+	Observe func(Tally)
 	// Notice shows the person a refusal: each host once, and no more than a few.
 	Notice func(text string)
 	// Inspect returns a writer that sees what a connection sends out, as far as it is
@@ -69,7 +72,7 @@ type Options struct {
 	Connect func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	// MaxConns bounds the open connections from inside; 0 means 256.
 	MaxConns int
-	// Log gets every decision; nil discards.
+	// Log gets what goes wrong; decisions are Observe's. Nil discards.
 	Log *slog.Logger
 }
 
@@ -215,6 +218,11 @@ func (d *Door) Close() error {
 	}
 	d.work.Wait()
 	d.idle()
+	if d.opts.Observe != nil {
+		for _, t := range d.opts.Book.untold() {
+			d.opts.Observe(t)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("closing the proxy: %w", err)
 	}

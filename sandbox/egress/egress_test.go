@@ -163,7 +163,6 @@ func say(t *testing.T, d *Door, text string) string {
 
 func TestRefusedRequests(t *testing.T) {
 	w := &world{}
-	d := opened(t, w, Options{Rules: rules(t, "*:*")})
 	for request, want := range map[string]string{
 		"GET / HTTP/1.1\r\nHost: a.example":                            "400 ",
 		"GET https://a.example/ HTTP/1.1\r\nHost: a.example":           "403 ",
@@ -186,8 +185,13 @@ func TestRefusedRequests(t *testing.T) {
 		"GET http://127.0.0.1/latest/meta-data HTTP/1.1\r\nHost: meta": "403 ",
 		"OPTIONS * HTTP/1.1\r\nHost: a.example":                        "400 ",
 	} {
+		var told ledger // of a book of its own: another time the same would not be told again
+		d := opened(t, w, Options{Rules: rules(t, "*:*"), Observe: told.note})
 		if answer := say(t, d, request+"\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 "+want) {
 			t.Errorf("%s got %s", request, answer)
+		}
+		if all := told.take(); len(all) != 1 || all[0].Allowed || all[0].Reason == "" || all[0].Host == "" {
+			t.Errorf("%s is told of as %v", request, all)
 		}
 	}
 	if len(w.lookups)+len(w.dialed) != 0 {
@@ -395,7 +399,11 @@ func TestSocks(t *testing.T) {
 		names:   map[string][]netip.Addr{"a.example": {public}, "gone.example": {netip.MustParseAddr("93.184.215.15")}},
 		servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)},
 	}
-	d := opened(t, w, Options{Rules: rules(t, "a.example", "gone.example", "nowhere.example")})
+	var told ledger
+	door := func() *Door {
+		return opened(t, w, Options{Rules: rules(t, "a.example", "gone.example", "nowhere.example"), Observe: told.note})
+	}
+	d := door()
 	code, c := socks(t, d, 1, socksName, "a.example", 80)
 	if code != 0 {
 		t.Fatalf("code %d", code)
@@ -404,6 +412,9 @@ func TestSocks(t *testing.T) {
 	closeWrite(c) // the answer comes all the same
 	if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), "host=a.example") {
 		t.Errorf("%q %v", text, err)
+	}
+	if all := told.take(); len(all) != 1 || all[0] != (Tally{Decision{Host: "a.example", Port: 80, Allowed: true, By: "a.example"}, 1}) {
+		t.Errorf("an allowed connection is told of as %+v", all)
 	}
 	for name, tt := range map[string]struct {
 		command, kind byte
@@ -426,8 +437,12 @@ func TestSocks(t *testing.T) {
 		"zero byte":    {1, socksName, "a.example\x00.b", 80, socksRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if code, _ := socks(t, d, tt.command, tt.kind, tt.address, tt.port); code != tt.want {
+			if code, _ := socks(t, door(), tt.command, tt.kind, tt.address, tt.port); code != tt.want {
 				t.Errorf("code %d, want %d", code, tt.want)
+			}
+			refused := tt.want != socksNoHost && tt.want != socksNotMade
+			if all := told.take(); len(all) != 1 || all[0].Allowed == refused || all[0].Allowed && all[0].By == "" || refused && all[0].Reason == "" {
+				t.Errorf("it is told of as %+v", all)
 			}
 		})
 	}

@@ -20,10 +20,16 @@ func (d *Door) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.IsAbs() && r.URL.Scheme == "http" && r.URL.Host != "" && r.URL.User == nil:
 		d.plain.ServeHTTP(w, r)
 	case r.URL.IsAbs():
-		refuse(w, http.StatusForbidden, "this proxy takes http:// addresses, and CONNECT for all else")
+		d.refuse(w, http.StatusForbidden, r.URL.Scheme+"://"+r.URL.Host, "this proxy takes http:// addresses, and CONNECT for all else")
 	default:
-		refuse(w, http.StatusBadRequest, "this is a proxy: send it the whole address, or CONNECT")
+		d.refuse(w, http.StatusBadRequest, r.Host, "this is a proxy: send it the whole address, or CONNECT")
 	}
+}
+
+// refuse refuses what is decided about by its form alone.
+func (d *Door) refuse(w http.ResponseWriter, status int, to, why string) {
+	d.malformed(to, why)
+	refuse(w, status, why)
 }
 
 func refuse(w http.ResponseWriter, status int, why string) {
@@ -43,7 +49,7 @@ func status(err error) int {
 func (d *Door) tunnelHTTP(w http.ResponseWriter, r *http.Request) {
 	name, port, err := target(r.RequestURI)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
+		d.refuse(w, http.StatusBadRequest, r.RequestURI, err.Error())
 		return
 	}
 	ctx, done := d.scope(r.Context())
@@ -112,6 +118,7 @@ func (d *Door) forwarder() (http.Handler, func()) {
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			name, port, err := target(address)
 			if err != nil {
+				d.malformed(address, err.Error())
 				return nil, err
 			}
 			ctx, done := d.scope(ctx)

@@ -37,6 +37,9 @@ func (d *Door) serveSocks(c *client) {
 		return
 	}
 	if code != socksDone {
+		d.malformed(name, map[byte]string{
+			socksNoCommand: "it is a SOCKS command other than CONNECT", socksNoAddress: "it is a SOCKS address of a kind that is not known, or none",
+		}[code])
 		_ = replySocks(c, code)
 		_ = c.Close()
 		return
@@ -104,7 +107,7 @@ func readSocks(c io.ReadWriter) (name string, port int, code byte, err error) {
 		return
 	}
 	if request[1] != socksConnect {
-		return "", 0, socksNoCommand, nil
+		return name, 0, socksNoCommand, nil
 	}
 	return name, int(binary.BigEndian.Uint16(number)), socksDone, nil
 }

@@ -74,6 +74,7 @@ func (d *Door) greeting(first []byte, in io.Reader, name string, port int) ([]by
 	source := io.TeeReader(io.LimitReader(io.MultiReader(bytes.NewReader(first), in), greetingSize), &read)
 	sni, err := serverName(source)
 	if err != nil {
+		d.tell(Decision{Host: name, Port: port, Reason: err.Error()})
 		return nil, err
 	}
 	// What was read of first and not yet by the parser goes out, too.

@@ -11,6 +11,10 @@ import (
 // sandbox: what a policy refused, what does not hold on this machine.
 const Notice telemetry.Type = "notice"
 
+// Network is the type of an event about a connection out of the sandbox that was allowed
+// or refused.
+const Network telemetry.Type = "network"
+
 // emit numbers an event and writes it to the spool. What it says of an iteration is
 // in the journal first.
 func (k *keeper) emit(e telemetry.Event) {
@@ -104,6 +108,11 @@ func (k *keeper) say(s telemetry.State, reason string, until time.Time) {
 func (k *keeper) notice(text string) {
 	k.log.Warn("notice", "text", text)
 	k.emit(telemetry.Event{Type: Notice, Summary: text, Content: text})
+}
+
+// decided emits a sentence about a connection out of the sandbox.
+func (k *keeper) decided(text string) {
+	k.emit(telemetry.Event{Type: Network, Summary: text, Content: text})
 }
 
 // take emits what the loop says, as far as it is the loop's to say.

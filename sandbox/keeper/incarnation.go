@@ -180,7 +180,7 @@ func (in *incarnation) openWays() (err error) {
 		return err
 	}
 	if o.OpenEgress != nil {
-		if in.egress, err = o.OpenEgress(in.notice); err != nil {
+		if in.egress, err = o.OpenEgress(in.notice, in.k.decided); err != nil {
 			return err
 		}
 	}

@@ -36,8 +36,9 @@ type Options struct {
 	Again func(ctx context.Context) (notices []string, err error)
 	// OpenModel opens the way to the model, observe hears what became of each call.
 	OpenModel func(notice func(text string), observe func(loop.ModelEvent)) (Model, error)
-	// OpenEgress opens the way to other hosts; nil, or nil from it, means none.
-	OpenEgress func(notice func(text string)) (Egress, error)
+	// OpenEgress opens the way to other hosts; nil, or nil from it, means none. decided
+	// keeps a sentence about what was decided as an event of the run.
+	OpenEgress func(notice, decided func(text string)) (Egress, error)
 	// Leaks looks at what is about to be kept and sent of what the agent says and does;
 	// an error means that it must not be. Nil looks at nothing.
 	Leaks func(e telemetry.Event) error

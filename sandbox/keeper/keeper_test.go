@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -167,6 +168,42 @@ func TestRunAndStop(t *testing.T) {
 	spec := r.driver.last().spec
 	if spec.Labels[RunLabel] != "run1" || spec.Labels[SessionLabel] != "s1" || spec.WorkingDir != "/w" {
 		t.Errorf("the sandbox is %+v", spec)
+	}
+}
+
+// fakeEgress is a way to other hosts that nobody takes; it has a last word.
+type fakeEgress struct{ decided func(string) }
+
+func (fakeEgress) Dial(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") }
+
+func (e fakeEgress) Close() error {
+	e.decided("A connection to a.example:443 was allowed.")
+	return nil
+}
+
+// What is decided about hosts are events of the run, also what is said when the sandbox
+// ends.
+func TestDecisionsAreEvents(t *testing.T) {
+	r := newRig(t, obey)
+	r.o.OpenEgress = func(_, decided func(string)) (Egress, error) {
+		decided("A connection to b.example:22 was refused.")
+		return fakeEgress{decided}, nil
+	}
+	r.start()
+	if err := r.client.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, e := range r.contiguous() {
+		if e.Type == Network && e.Content == e.Summary {
+			said = append(said, e.Summary)
+		}
+	}
+	if !slices.Equal(said, []string{"A connection to b.example:22 was refused.", "A connection to a.example:443 was allowed."}) {
+		t.Errorf("events %q", said)
 	}
 }
 

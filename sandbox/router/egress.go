@@ -9,6 +9,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sessions"
 )
 
 // egressDoor is the name of the door to hosts other than the model.
@@ -24,6 +25,9 @@ type Way struct {
 	Context context.Context
 	// Notice shows the person a sentence. It must not be called after the way is closed.
 	Notice func(severity, text string)
+	// Decided takes down what was decided about a host. It must not be called after the
+	// way is closed.
+	Decided func(sessions.Network)
 	// Ask has the person decide about a host.
 	Ask func(ctx context.Context, host string, port int) HostAnswer
 	// Leaks looks at what leaves.
@@ -54,6 +58,7 @@ func (b *backend) way() Way {
 	return Way{
 		Session: s.id, WorkingDir: s.cwd, Agent: b.agent.Name(), Context: s.ctx,
 		Notice: s.tell, Ask: b.askHost, Leaks: s.leaks,
+		Decided: func(n sessions.Network) { s.record("", n) },
 	}
 }
 

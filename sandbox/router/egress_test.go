@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/acp/acptest"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sessions"
 )
 
 // fakeEgress is a way out that nobody takes.
@@ -80,6 +82,51 @@ func TestHostIsAskedFor(t *testing.T) {
 	}
 	if got := way.Ask(t.Context(), "new.example", 443); got != HostUnasked || len(r.editor.Asked()) != len(all) {
 		t.Errorf("between turns: %q", got)
+	}
+}
+
+// What was decided about hosts is in the transcript and in the trace of the turn.
+func TestDecisionsAreRecorded(t *testing.T) {
+	decided := []sessions.Network{
+		{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 1},
+		{Host: "b.example", Port: 22, Reason: "no rule", Times: 1},
+	}
+	var way Way
+	r := newRig(t, func(r *rig) {
+		traces, err := sessions.OpenRuns(filepath.Join(r.dir, "runs"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.opts.Runs = traces
+		r.opts.OpenEgress = func(w Way) (Egress, error) { way = w; return &fakeEgress{r.journal}, nil }
+		r.agent.onTurn = func(context.Context, *fakeConv, string) (*acp.PromptResponse, error) {
+			for _, n := range decided {
+				way.Decided(n)
+			}
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	id := r.open(t).SessionID
+	r.wantStop(t, id, "go", acp.StopEndTurn)
+	r.closeSession(t, id)
+	var recorded []sessions.Network
+	var turn string
+	for rec, err := range r.store.Entries(t.Context(), id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch b := rec.Body.(type) {
+		case sessions.Network:
+			recorded = append(recorded, b)
+		case sessions.TurnEvent:
+			turn = rec.TurnID
+		}
+	}
+	if !slices.Equal(recorded, decided) {
+		t.Errorf("the transcript has %+v", recorded)
+	}
+	if run, err := r.opts.Runs.Read(turn); err != nil || !slices.Equal(run.Execution.Network, decided) {
+		t.Errorf("the trace is %+v, %v", run, err)
 	}
 }
 
