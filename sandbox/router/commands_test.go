@@ -119,6 +119,10 @@ func TestCommandsAreGandersOwn(t *testing.T) {
 			t.Errorf("the agent got %q", e)
 		}
 	}
+	r.wantStop(t, s.SessionID, "/status", acp.StopEndTurn) // of a sandbox that runs
+	if said := r.editor.Text(s.SessionID, acp.AgentMessageChunk); !strings.Contains(said, "- limit: memory: 1 GiB, by a fake\n") {
+		t.Errorf("/status says %q", said)
+	}
 	if r.journal.count("prompt /unknown in mode ") != 1 {
 		t.Errorf("an unknown command did not reach the agent: %q", r.journal.all())
 	}
@@ -139,8 +143,8 @@ func TestCommandsAreGandersOwn(t *testing.T) {
 			own++
 		}
 	}
-	if own != 3 {
-		t.Errorf("%d turns are marked as gander's own, want 3", own)
+	if own != 4 {
+		t.Errorf("%d turns are marked as gander's own, want 4", own)
 	}
 }
 

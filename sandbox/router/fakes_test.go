@@ -135,7 +135,7 @@ type fakeSandbox struct {
 }
 
 func (s *fakeSandbox) Info() sandbox.Info {
-	return sandbox.Info{Executable: "/inside/gander", ID: s.spec.ID, Driver: s.d.name, Home: "/home/agent", Isolated: s.d.isolated, Doors: map[string]string{"model": "127.0.0.1:4711"}, Warnings: s.d.warnings}
+	return sandbox.Info{Executable: "/inside/gander", ID: s.spec.ID, Driver: s.d.name, Home: "/home/agent", Isolated: s.d.isolated, Doors: map[string]string{"model": "127.0.0.1:4711"}, Limits: []string{"memory: 1 GiB, by a fake"}, Warnings: s.d.warnings}
 }
 
 func (s *fakeSandbox) Start(context.Context, sandbox.Command) (sandbox.Process, error) {

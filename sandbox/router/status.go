@@ -45,6 +45,9 @@ func commandStatus(_ context.Context, call commandCall) (string, error) {
 	if b.running() {
 		info := b.sb.Info()
 		line("isolation", "%s", info.Isolation)
+		for _, l := range info.Limits {
+			line("limit", "%s", l)
+		}
 		for _, w := range info.Warnings {
 			line("warning", "%s", w)
 		}
