@@ -82,7 +82,8 @@ func TestRunTrace(t *testing.T) {
 			trace.Record(sessions.Record{ID: "q", Time: at, Body: sessions.Permission{Request: json.RawMessage(`{"x":1}`)}})
 			trace.Record(sessions.Record{ID: "q", Time: at, Body: sessions.Permission{Outcome: json.RawMessage(`{"outcome":"cancelled"}`)}})
 			for _, n := range []sessions.Network{
-				{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 1}, {Host: "b.invalid", Port: 81, Reason: "no rule", Times: 1},
+				{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 1},
+				{Host: "b.invalid", Port: 81, Reason: "no rule", Times: 1},
 				{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 10},
 			} {
 				trace.Record(sessions.Record{Time: at, Body: n})
