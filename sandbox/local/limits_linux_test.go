@@ -108,6 +108,55 @@ func TestConsumption(t *testing.T) {
 	}
 }
 
+// TestCPULimit: the kernel stops what uses more than its part of a processor, also where
+// others are idle.
+func TestCPULimit(t *testing.T) {
+	const bound = 0.1
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) {
+			sb := limited(t, owner, sandbox.Limits{CPU: bound})
+			needGroups(t, sb)
+			if says := strings.Join(sb.Info().Limits, "\n"); !strings.Contains(says, "cpu: 0.1, by cgroup") {
+				t.Fatalf("the bound is %q", says)
+			}
+			throttled := func() (periods int) {
+				for _, dir := range groupsOf(sb.Info().ID) {
+					stat, _ := os.ReadFile(filepath.Join(dir, "cpu.stat")) // other controllers' groups have none
+					for line := range strings.Lines(string(stat)) {
+						if n, ok := strings.CutPrefix(line, "nr_throttled "); ok {
+							periods, _ = strconv.Atoi(strings.TrimSpace(n))
+						}
+					}
+				}
+				return periods
+			}
+			used := func() time.Duration {
+				c, err := sb.(sandbox.Counted).Consumption(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c.CPU
+			}
+			p := sandboxtest.Start(t, sb, `while :; do :; done & while :; do :; done`)
+			began, before, periods := time.Now(), used(), throttled()
+			const least, most = time.Second, 30 * time.Second
+			for throttled() < periods+3 || time.Since(began) < least {
+				if time.Since(began) > most {
+					t.Fatalf("two loops without end were stopped in %d periods of %v", throttled()-periods, most)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			spent := used() - before // before the clock is read: what it may be is no less then
+			if wall := time.Since(began); spent > time.Duration(3*bound*float64(wall)) {
+				t.Errorf("two loops used %v of the processors in %v, their part is %v", spent, wall, bound)
+			}
+			if err := p.Kill(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // groupsOf are the groups of a sandbox.
 func groupsOf(id string) (found []string) {
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
