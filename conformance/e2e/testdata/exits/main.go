@@ -1,7 +1,10 @@
 // Command exits tries every way out of a sandbox that it knows, towards the
 // addresses that it is given, and says of each what came of it.
 //
-//	exits IPV4 IPV6 SOCKET ABSTRACT
+//	exits IPV4 IPV6 SOCKET ABSTRACT SITE NAME
+//
+// SITE is a server that redirects to what stands behind /to/ in its address, NAME one
+// that is asked for by a name.
 package main
 
 import (
@@ -9,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"runtime"
@@ -19,6 +23,7 @@ import (
 
 const (
 	port     = 4711
+	mark     = "exits-71f3" // is in all that is sent
 	patience = 500 * time.Millisecond
 )
 
@@ -30,7 +35,7 @@ type exit struct {
 
 func main() {
 	four, six, path, abstract := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
-	for _, e := range catalogue(four, six, path, abstract) {
+	for _, e := range append(hosts(four, os.Args[5], os.Args[6]), catalogue(four, six, path, abstract)...) {
 		if err := e.try(); err != nil {
 			fmt.Printf("%s: %v\n", e.name, err)
 			continue
@@ -52,10 +57,11 @@ func catalogue(four, six, path, abstract string) []exit {
 	}
 	for _, host := range []string{"169.254.169.254", "fd00:ec2::254", "100.100.100.200", "192.0.0.192"} {
 		add("metadata at "+host, func() error { return dial("tcp", host, 80) })
+		add("metadata at "+host+", by a port of the test", func() error { return dial("tcp", host, port) })
 	}
 	add("broadcast", func() error { return dial("udp", "255.255.255.255", port) })
 	add("multicast", func() error { return dial("udp", "224.0.0.251", 5353) })
-	add("a name", func() error { _, err := net.LookupHost("exits.example.com"); return err })
+	add("a name", func() error { _, err := net.LookupHost(mark + ".example.com"); return err })
 	add("a name server of the image", nameservers)
 	add("UNIX socket", func() error { return unixDial(path) })
 	add("abstract UNIX socket", func() error { return unixDial("@" + abstract) })
@@ -94,8 +100,40 @@ func dial(network, host string, port int) error {
 		return err
 	}
 	defer c.Close()
-	_, err = c.Write([]byte("hello"))
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // nothing is sent again later, when others are counted
+	}
+	_, err = c.Write([]byte(mark))
 	return err
+}
+
+// hosts are ways by what may be reached.
+func hosts(four, site, name string) []exit {
+	get := func(address string) func() error { return func() error { return fetch("http://" + address + "/") } }
+	return []exit{
+		{"a redirect to an address", get(site + "/to/" + net.JoinHostPort(four, fmt.Sprint(port)))},
+		{"a redirect to metadata", get(site + "/to/" + net.JoinHostPort("169.254.169.254", fmt.Sprint(port)))},
+		{"a name of an address that is not public", get(name)},
+	}
+}
+
+// fetch follows redirects, by the proxy where there is one.
+func fetch(address string) error {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if at, err := url.Parse(os.Getenv("HTTP_PROXY")); err == nil && at.Host != "" {
+		transport.Proxy = http.ProxyURL(at)
+	}
+	client := &http.Client{Transport: transport, Timeout: 10 * patience}
+	res, err := client.Get(address)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(res.Body)
+		return fmt.Errorf("%s: %q", res.Status, text)
+	}
+	return nil
 }
 
 func nameservers() error {
@@ -162,7 +200,7 @@ func connect(kind, protocol int, host string) error {
 			return nil // something is on its way
 		}
 		if err == nil {
-			_, err = syscall.Write(fd, []byte("hello"))
+			_, err = syscall.Write(fd, []byte(mark))
 		}
 		return err
 	})
@@ -190,7 +228,7 @@ func packets() error {
 		for _, d := range devices {
 			if d.Flags&net.FlagLoopback == 0 {
 				frame := make([]byte, 60)
-				copy(frame, "\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x88\xb5exits")
+				copy(frame, "\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x88\xb5"+mark)
 				err = syscall.Sendto(fd, frame, 0, &syscall.SockaddrLinklayer{Ifindex: d.Index, Halen: 6})
 			}
 		}
