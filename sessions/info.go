@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Info struct {
 	// the beginning of the first message. TitleBy is "person", "agent" or empty.
 	Title   string `json:"title,omitempty"`
 	TitleBy string `json:"titleBy,omitempty"`
+	// Weaker says what the sandbox lacks in which an agent was started last.
+	Weaker []string `json:"weaker,omitempty"`
 	// UpdatedAt is when something was last said or done; a new title or a
 	// restarted agent does not count.
 	CreatedAt time.Time `json:"createdAt"`
@@ -66,6 +69,23 @@ type Info struct {
 	// Records and Bytes are the size of the transcript as far as it is summed up.
 	Records int   `json:"records"`
 	Bytes   int64 `json:"bytes"`
+}
+
+// ShownTitle is the title as people see it: of a session in a weaker sandbox, it
+// begins with what that lacks.
+func (i *Info) ShownTitle() string {
+	if len(i.Weaker) == 0 {
+		return i.Title
+	}
+	return i.Mark() + cmp.Or(i.Title, i.Agent+" in "+filepath.Base(i.WorkingPath))
+}
+
+// Mark is what ShownTitle puts before the title; mostly nothing.
+func (i *Info) Mark() string {
+	if len(i.Weaker) == 0 {
+		return ""
+	}
+	return "[weaker sandbox: " + strings.Join(i.Weaker, ", ") + "] "
 }
 
 // CheckDir fails with ErrWorkingDir when dir, with its links resolved, is not the
@@ -258,7 +278,7 @@ func (f *fold) agentEvent(e AgentEvent) {
 	if e.Event != AgentStarted || e.Agent == "" {
 		return
 	}
-	f.Agent = e.Agent
+	f.Agent, f.Weaker = e.Agent, e.Weaker
 	if !e.Resumed {
 		delete(f.AgentTurns, e.Agent)
 	}

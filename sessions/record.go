@@ -209,6 +209,8 @@ type AgentEvent struct {
 	// Resumed means that it goes on with that conversation; else it begins one,
 	// which may have an id of before.
 	Resumed bool `json:"resumed,omitempty"`
+	// Weaker says what the sandbox lacks in which it was started.
+	Weaker []string `json:"weaker,omitempty"`
 	// Version is what the agent says of itself.
 	Version string `json:"version,omitempty"`
 	// ExitCode is set when it exited by itself, Error when it could not start

@@ -133,7 +133,7 @@ func (a *app) printSessions(list []sessions.Info) error {
 	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tTURNS\tDIRECTORY\tTITLE")
 	for i := range list {
 		s := &list[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, since(time.Since(s.UpdatedAt)), printable(s.Agent), s.Turns, printable(shortDir(s.WorkingPath)), printable(s.Title))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, since(time.Since(s.UpdatedAt)), printable(s.Agent), s.Turns, printable(shortDir(s.WorkingPath)), printable(s.ShownTitle()))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -274,7 +274,7 @@ func (a *app) printInfo(i *sessions.Info) {
 			fmt.Fprintf(w, "%s\t%s\n", name, a.secrets.hideIn(printable(value)))
 		}
 	}
-	row("Title", i.Title)
+	row("Title", i.ShownTitle())
 	row("Session", string(i.ID))
 	if i.Key != string(i.ID) {
 		row("Key", i.Key)

@@ -284,9 +284,11 @@ func (b *backend) introduce() error {
 	if !s.adopt(b, state) {
 		return context.Canceled
 	}
-	s.record("", sessions.AgentEvent{Event: sessions.AgentStarted, Agent: b.agent.Name(), AgentSessionID: b.conv.ID(), Resumed: b.conv.Resumed()})
+	s.record("", sessions.AgentEvent{Event: sessions.AgentStarted, Agent: b.agent.Name(), AgentSessionID: b.conv.ID(), Resumed: b.conv.Resumed(), Weaker: b.sb.Info().Weaker})
 	b.sayPolicy()
-	b.sayWeaker()
+	if s.nowWeaker(b.sb.Info().Weaker) {
+		s.titled(b.ctx)
+	}
 	for _, text := range append(b.sb.Info().Warnings, state.Notices...) {
 		s.notice("warning", text)
 	}

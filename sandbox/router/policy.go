@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/ignore"
 	"gander.dev/gander/sandbox/policy"
@@ -299,16 +298,4 @@ func (b *backend) denied(d sandbox.Denial) {
 		text = fmt.Sprintf("%s cannot be changed from inside the sandbox: %s or a command of it was refused (%s).", name, b.agent.Name(), d.Operation)
 	}
 	b.s.work.Go(func() { b.s.notice("warning", text) }) // the backend runs, so nobody waits for work yet
-}
-
-// sayWeaker puts into the session's title what its sandbox lacks.
-func (b *backend) sayWeaker() {
-	if weaker := b.sb.Info().Weaker; len(weaker) > 0 {
-		b.s.send(b.s.now, acp.SessionInfoUpdate(weakerMark(weaker)+b.agent.Name()+" in "+filepath.Base(b.s.cwd), time.Time{}))
-	}
-}
-
-// weakerMark begins the title of a session in a sandbox that lacks something.
-func weakerMark(weaker []string) string {
-	return "[weaker sandbox: " + strings.Join(weaker, ", ") + "] "
 }

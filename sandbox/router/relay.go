@@ -132,6 +132,9 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 		return // the turn ends
 	}
 	r.s.record(r.turn.id, rec)
+	if kind == "session_info_update" {
+		n.Update = r.s.called(n.Update)
+	}
 	r.s.pass(r.ctx, n) // a turn is one of a session that the client knows
 }
 
@@ -149,7 +152,7 @@ func (r *relay) passBetween(kind string, update json.RawMessage) {
 		r.s.send(r.s.now, sent)
 	case "session_info_update":
 		r.s.record("", sessions.Update{Update: update})
-		r.s.send(r.s.now, update)
+		r.s.send(r.s.now, r.s.called(update))
 	default:
 		r.s.record("", sessions.Update{Update: update, Sent: []json.RawMessage{}})
 		r.s.log.Debug("dropped an update that came outside of a turn", "kind", kind)

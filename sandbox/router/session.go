@@ -67,6 +67,7 @@ type session struct {
 	pending []notice           // for the next turn
 	told    map[string]bool    // notices already given
 	title   string             // what the client was told last that the session is called
+	weaker  []string           // what the sandbox lacks in which an agent was started last
 	closed  bool               // nothing starts any more
 
 	permissions   string // PermissionsAsk, ...
@@ -115,6 +116,7 @@ func newSession(r *Router, id acp.SessionID, cwd string, dirs []string, set sett
 func (s *session) announce() {
 	s.mu.Lock()
 	close(s.announced)
+	weaker := len(s.weaker) > 0
 	var waiting []notice
 	if s.native() {
 		waiting, s.pending = s.pending, nil
@@ -125,6 +127,9 @@ func (s *session) announce() {
 	}
 	s.publish()
 	s.send(s.now, s.commandList())
+	if weaker {
+		s.titled(s.ctx)
+	}
 }
 
 func (s *session) isAnnounced() bool {

@@ -3,10 +3,12 @@ package router
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sessions"
@@ -40,7 +42,7 @@ const metaKey = "gander.dev"
 
 func listed(i *sessions.Info) acp.SessionInfo {
 	return acp.SessionInfo{
-		SessionID: i.ID, CWD: i.WorkingPath, AdditionalDirectories: i.AdditionalDirectories, Title: i.Title,
+		SessionID: i.ID, CWD: i.WorkingPath, AdditionalDirectories: i.AdditionalDirectories, Title: i.ShownTitle(),
 		UpdatedAt: i.UpdatedAt.UTC().Format("2006-01-02T15:04:05.000Z"),
 		Meta:      marshal(map[string]any{metaKey: listedMeta(i)}),
 	}
@@ -157,17 +159,19 @@ func (r *Router) DeleteSession(ctx context.Context, req *acp.DeleteSessionReques
 
 // SetSessionTitle implements acp.TitleSetter. The session need not be open.
 func (r *Router) SetSessionTitle(ctx context.Context, req *acp.SetSessionTitleRequest) (*acp.SetSessionTitleResponse, error) {
-	if _, err := r.opts.Store.Info(ctx, req.SessionID); err != nil {
+	info, err := r.opts.Store.Info(ctx, req.SessionID)
+	if err != nil {
 		return nil, notFound(req.SessionID, err)
 	}
-	title, err := r.opts.Store.SetTitle(ctx, req.SessionID, req.Title, sessions.TitleByPerson)
+	title := strings.TrimPrefix(req.Title, info.Mark()) // the person has edited what is shown
+	info.Title, err = r.opts.Store.SetTitle(ctx, req.SessionID, title, sessions.TitleByPerson)
 	if err != nil {
 		return nil, acp.InvalidParams(err.Error(), nil)
 	}
 	if s, err := r.session(req.SessionID); err == nil {
 		acp.AfterReply(ctx, func() { s.titled(context.WithoutCancel(ctx)) })
 	}
-	return &acp.SetSessionTitleResponse{Title: title}, nil
+	return &acp.SetSessionTitleResponse{Title: info.ShownTitle()}, nil
 }
 
 // notFound is an error of the store on the wire.
@@ -305,7 +309,7 @@ func (r *Router) storedSetting(ctx context.Context, info *sessions.Info, wanted 
 
 // recall takes over what the store knows of the conversation.
 func (s *session) recall(info *sessions.Info) {
-	s.title, s.last = info.Title, info.LastTurn
+	s.title, s.weaker, s.last = info.Title, info.Weaker, info.LastTurn
 	for name, id := range info.AgentSessions {
 		if turn := info.AgentTurns[name]; turn != "" {
 			s.seen[name] = memory{session: id, turn: turn}
@@ -367,14 +371,43 @@ func (s *session) asAliased(ctx context.Context, m aliased) error {
 // titled tells the client what the session is called, when that is news.
 func (s *session) titled(ctx context.Context) {
 	info, err := s.r.opts.Store.Info(ctx, s.id)
-	if err != nil {
-		return // a store that keeps nothing
-	}
 	s.mu.Lock()
-	news := info.Title != s.title && info.Title != ""
-	s.title = info.Title
+	if err != nil { // a store that keeps nothing
+		info.Agent, info.WorkingPath = s.agent.Name(), s.cwd
+	}
+	info.Weaker = s.weaker // is written at some time
+	title := info.ShownTitle()
+	news := title != s.title && title != ""
+	s.title = title
 	s.mu.Unlock()
 	if news {
-		s.send(s.now, acp.SessionInfoUpdate(info.Title, info.UpdatedAt.UTC()))
+		s.send(s.now, acp.SessionInfoUpdate(title, info.UpdatedAt.UTC()))
 	}
+}
+
+// nowWeaker notes what the sandbox lacks in which the agent was started; it reports
+// whether the title says something else now.
+func (s *session) nowWeaker(by []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := slices.Equal(s.weaker, by)
+	s.weaker = by
+	return !same
+}
+
+// called is an agent's session_info_update as the client gets it: the title says what
+// the sandbox lacks. It is recorded without.
+func (s *session) called(update json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(update, &fields) != nil || fields["title"] == nil {
+		return update
+	}
+	s.mu.Lock()
+	info := sessions.Info{Agent: s.agent.Name(), WorkingPath: s.cwd, Weaker: s.weaker}
+	s.mu.Unlock()
+	if len(info.Weaker) == 0 {
+		return update
+	}
+	_ = json.Unmarshal(fields["title"], &info.Title) // null takes the title away
+	return acp.WithFields(update, map[string]any{"title": info.ShownTitle()})
 }

@@ -663,3 +663,99 @@ func TestAnAgentThatDiedIsToldAgain(t *testing.T) {
 		t.Errorf("the agent was told %q", told)
 	}
 }
+
+// titles are the titles that the client was told of a session.
+func (r *rig) titles(id acp.SessionID) (all []string) {
+	for _, raw := range r.editor.Updates(id) {
+		var u struct{ Title string }
+		if acp.UpdateKind(raw) == "session_info_update" && json.Unmarshal(raw, &u) == nil {
+			all = append(all, u.Title)
+		}
+	}
+	return all
+}
+
+// waitTitle waits until the client has been told a title last.
+func (r *rig) waitTitle(t *testing.T, id acp.SessionID, want string) {
+	t.Helper()
+	r.editor.Wait(t, "the title "+want, func() bool {
+		all := r.titles(id)
+		return len(all) > 0 && all[len(all)-1] == want
+	})
+}
+
+// wantListed fails the test unless a session is listed so.
+func (r *rig) wantListed(t *testing.T, want string) {
+	t.Helper()
+	list, err := r.editor.Conn.ListSessions(t.Context(), &acp.ListSessionsRequest{})
+	if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Title != want {
+		t.Errorf("the list is %+v, %v; want the title %q", list, err, want)
+	}
+}
+
+// Whoever names the session and whenever: in a weaker sandbox the title says so, and
+// what is stored does not.
+func TestWeakerIsInTheTitle(t *testing.T) {
+	const mark = "[weaker sandbox: closed files are open] "
+	agentsOwn := func(_ context.Context, c *fakeConv, text string) (*acp.PromptResponse, error) {
+		if lastLine(text) == "name it" {
+			c.update(`{"sessionUpdate":"session_info_update","title":"the agent's","x":1}`)
+			c.update(`{"sessionUpdate":"session_info_update","updatedAt":"2026-01-02T03:04:05Z"}`)
+		}
+		return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+	}
+	first := newRig(t, func(r *rig) { r.driver.weaker, r.agent.onTurn = []string{"closed files are open"}, agentsOwn })
+	cwd := t.TempDir()
+	id := first.editor.NewSession(t, cwd).SessionID
+	first.waitTitle(t, id, mark+"duck in "+filepath.Base(cwd))
+	first.wantStop(t, id, "fix it", acp.StopEndTurn)
+	first.waitTitle(t, id, mark+"fix it")
+	first.wantStop(t, id, "name it", acp.StopEndTurn)
+	first.agent.conv().update(`{"sessionUpdate":"session_info_update","title":"the agent's, between turns"}`)
+	first.waitTitle(t, id, mark+"the agent's, between turns")
+	for _, title := range first.titles(id) {
+		if title != "" && !strings.HasPrefix(title, mark) {
+			t.Errorf("the client was told %q", title)
+		}
+	}
+	if !slices.Contains(first.titles(id), mark+"the agent's") || !about(first.editor.Updates(id), `"updatedAt":"2026-01-02T03:04:05Z"`) {
+		t.Errorf("what the agent said in its turn is missing: %q", first.titles(id))
+	}
+	for _, title := range []string{"mine", mark + "mine"} { // as an editor has it that lets the person edit what is shown
+		resp, err := first.editor.Conn.SetSessionTitle(t.Context(), &acp.SetSessionTitleRequest{SessionID: id, Title: title})
+		if err != nil || resp.Title != mark+"mine" {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+	}
+	first.waitTitle(t, id, mark+"mine")
+	first.wantListed(t, mark+"mine")
+	if info, err := first.store.Info(t.Context(), id); err != nil || info.Title != "mine" {
+		t.Errorf("stored is %q, %v", info.Title, err)
+	}
+	first.router.Close()
+
+	second := first.again(t, acp.ClientCapabilities{}, func(r *rig) { r.driver.weaker = []string{"closed files are open"} })
+	second.wantListed(t, mark+"mine")
+	second.load(t, id, cwd)
+	second.waitTitle(t, id, mark+"mine")
+	if _, err := second.editor.Conn.ResumeSession(t.Context(), &acp.ResumeSessionRequest{SessionID: id, CWD: cwd}); err != nil {
+		t.Fatal(err)
+	}
+	second.wantStop(t, id, "go on", acp.StopEndTurn)
+	second.waitTitle(t, id, mark+"mine")
+	if n := len(second.titles(id)); n != 2 {
+		t.Errorf("loading, resuming and a turn told the title %d times, want 2", n)
+	}
+	second.router.Close()
+
+	third := first.again(t, acp.ClientCapabilities{}, func(r *rig) { r.agent.onTurn = agentsOwn })
+	third.load(t, id, cwd)
+	third.wantStop(t, id, "go on", acp.StopEndTurn)
+	third.waitTitle(t, id, "mine") // this sandbox is as it should be
+	third.wantListed(t, "mine")
+	third.wantStop(t, id, "name it", acp.StopEndTurn)
+	third.waitTitle(t, id, "")
+	if !about(third.editor.Updates(id), `{"sessionUpdate":"session_info_update","title":"the agent's","x":1}`) {
+		t.Errorf("the agent's own was changed: %q", third.titles(id))
+	}
+}
