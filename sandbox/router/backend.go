@@ -110,7 +110,7 @@ func (b *backend) run(params sandbox.SessionParams) {
 	b.s.forget(b)
 	exit := sessions.AgentEvent{Event: sessions.AgentExited, Agent: b.agent.Name(), AgentSessionID: b.conv.ID()}
 	if !wanted {
-		exit.Error = errorText(b.ending(nil))
+		exit.Error = errorText(b.s.leaks.error(b.ending(nil)))
 		b.s.log.Warn("the agent has ended", "agent", b.agent.Name(), "err", exit.Error)
 	}
 	b.s.record("", exit)
@@ -125,6 +125,7 @@ func (b *backend) fail(err error) {
 		b.s.dropRecord(b.agent)
 	}
 	b.s.forget(b)
+	err = b.s.leaks.error(err)
 	if !wanted {
 		b.s.log.Error("starting the agent", "agent", b.agent.Name(), "err", err)
 		b.s.record("", sessions.AgentEvent{Event: sessions.AgentExited, Agent: b.agent.Name(), Error: err.Error()})
@@ -280,6 +281,9 @@ func (b *backend) introduce() error {
 		return err
 	}
 	state := b.conv.State()
+	if err := s.leaks.Check(leakSaid, marshal(state)); err != nil {
+		return err
+	}
 	s.r.saveState(b.agent, state)
 	if !s.adopt(b, state) {
 		return context.Canceled

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/canary"
 )
 
@@ -146,6 +147,29 @@ func (w *leakWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// What the agent says, and what it asks the person, is recorded and shown.
+const (
+	leakSaid    = "what the agent says and does here, which is recorded"
+	leakAsked   = "a question of the agent, which is recorded"
+	leakChanged = "what the turn has changed in files, which is recorded"
+)
+
+// error looks at why something of the agent's has ended, which may be in its own
+// words, before it is recorded and shown: what must not be is replaced.
+func (l *Leaks) error(err error) error {
+	if err == nil {
+		return nil
+	}
+	said := []byte(err.Error())
+	if e, ok := errors.AsType[*acp.Error](err); ok {
+		said = append(said, marshal(e)...)
+	}
+	if leak := l.Check(leakSaid, said); leak != nil {
+		return acp.Internal(fmt.Sprintf("the agent's words are left out: %v", leak), nil)
+	}
+	return err
+}
+
 // textField begins the text of a message chunk.
 var textField = []byte(`"text":"`)
 
@@ -168,7 +192,7 @@ func (l *Leaks) update(kind string, update []byte) error {
 		update = after[:textEnd(after)] // pieces of a text join without what is around them
 	}
 	from, ok := scanner.Scan(update)
-	return l.found("what the agent says and does here, which is recorded", from, ok)
+	return l.found(leakSaid, from, ok)
 }
 
 // textEnd is where a JSON string ends.

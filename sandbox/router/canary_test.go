@@ -10,6 +10,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/acpagent"
 )
 
 const canaryToken = "tok-1a2b3c4d5e6f7g8h"
@@ -17,7 +18,7 @@ const canaryToken = "tok-1a2b3c4d5e6f7g8h"
 // canaryRig is a rig whose project has a closed file, and a turn of its agent.
 func canaryRig(t *testing.T, mode string, way *Way, onTurn func(context.Context, *fakeConv) error) (*rig, acp.SessionID) {
 	t.Helper()
-	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}}, func(r *rig) {
+	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}, Elicitation: bothModes}, func(r *rig) {
 		r.opts.Canaries = func(string) string { return mode }
 		r.opts.Rules = &sandbox.Rules{}
 		r.opts.OpenModel = func(w Way) (Model, error) { *way = w; return r.openModel(w) }
@@ -58,6 +59,34 @@ func (r *rig) said(id acp.SessionID) string {
 	return b.String()
 }
 
+// kept is the transcript of a session.
+func (r *rig) kept(t *testing.T, id acp.SessionID) string {
+	t.Helper()
+	var b strings.Builder
+	for rec, err := range r.store.Entries(t.Context(), id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(rec.Raw)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// wantNowhere fails the test when the token has come to the editor, in whatever it is
+// told and asked, or into the transcript.
+func (r *rig) wantNowhere(t *testing.T, id acp.SessionID) {
+	t.Helper()
+	r.mu.Lock()
+	sent := strings.Join(r.frames, "\n")
+	r.mu.Unlock()
+	for where, text := range map[string]string{"the editor": sent, "the transcript": r.kept(t, id)} {
+		if strings.Contains(text, canaryToken) || strings.Contains(text, canaryToken[7:]) {
+			t.Errorf("the token got to %s: %s", where, text)
+		}
+	}
+}
+
 func TestLeakIsShown(t *testing.T) {
 	var way Way
 	r, id := canaryRig(t, CanariesShow, &way, func(_ context.Context, c *fakeConv) error {
@@ -83,17 +112,52 @@ func TestLeakIsShown(t *testing.T) {
 }
 
 func TestLeakStopsTheTurn(t *testing.T) {
-	for name, leak := range map[string]func(way Way, c *fakeConv){
-		"said in pieces": func(_ Way, c *fakeConv) { c.say("it is " + canaryToken[:7]); c.say(canaryToken[7:]) },
-		"a tool's output": func(_ Way, c *fakeConv) {
+	for name, leak := range map[string]func(ctx context.Context, way Way, c *fakeConv){
+		"a question": func(ctx context.Context, _ Way, c *fakeConv) {
+			if got := c.ask(ctx, `{"toolCallId":"c","title":"run `+canaryToken+`"}`); got != "cancelled " {
+				t.Errorf("the agent was answered %q", got)
+			}
+		},
+		"what a question shows": func(ctx context.Context, _ Way, c *fakeConv) {
+			c.ask(ctx, `{"toolCallId":"c","title":"run","content":[{"type":"content","content":{"type":"text","text":"`+canaryToken+`"}}]}`)
+		},
+		"a form": func(ctx context.Context, _ Way, c *fakeConv) {
+			_, err := c.params.Client.(acp.RequestHandler).HandleRequest(ctx, acp.MethodCreateElicitation, []byte(`{"mode":"form","message":"Is it `+canaryToken+`?","requestedSchema":{}}`))
+			if err != nil {
+				t.Error(err)
+			}
+		},
+		"the name of a host": func(ctx context.Context, way Way, _ *fakeConv) {
+			if got := way.Ask(ctx, canaryToken+".example", 443); got != HostUnasked {
+				t.Errorf("the host is allowed: %q", got)
+			}
+		},
+		"the name of a mode": func(_ context.Context, _ Way, c *fakeConv) {
+			c.update(`{"sessionUpdate":"current_mode_update","currentModeId":"` + canaryToken + `"}`)
+		},
+		"the name of a command": func(_ context.Context, _ Way, c *fakeConv) {
+			c.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"x","description":"` + canaryToken + `"}]}`)
+			c.update(`{"sessionUpdate":"available_commands_update","availableCommands":[]}`)
+		},
+		"the name of an option": func(_ context.Context, _ Way, c *fakeConv) {
+			c.mu.Lock()
+			c.state.ConfigOptions = []acp.ConfigOption{acpagent.SelectOption("the-model", "LLM", acp.CategoryModel, "small", []acp.ConfigOptionValue{{Value: "small", Name: canaryToken}})}
+			c.mu.Unlock()
+			c.update(`{"sessionUpdate":"config_option_update","configOptions":[]}`)
+		},
+		"said in pieces": func(_ context.Context, _ Way, c *fakeConv) {
+			c.say("it is " + canaryToken[:7])
+			c.say(canaryToken[7:])
+		},
+		"a tool's output": func(_ context.Context, _ Way, c *fakeConv) {
 			c.update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"cat","status":"completed","content":[{"type":"content","content":{"type":"text","text":"` + canaryToken + `"}}]}`)
 		},
-		"a model call": func(way Way, _ *fakeConv) {
+		"a model call": func(_ context.Context, way Way, _ *fakeConv) {
 			if err := way.Leaks.Check("a call of the model", []byte(canaryToken)); err == nil {
 				t.Error("the call may leave")
 			}
 		},
-		"a connection": func(way Way, _ *fakeConv) {
+		"a connection": func(_ context.Context, way Way, _ *fakeConv) {
 			w := way.Leaks.Writer("a connection")
 			_, _ = w.Write([]byte(canaryToken[:9]))
 			if _, err := w.Write([]byte(canaryToken[9:])); err == nil {
@@ -104,14 +168,12 @@ func TestLeakStopsTheTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var way Way
 			r, id := canaryRig(t, CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
-				leak(way, c)
+				leak(ctx, way, c)
 				_, err := untilCancelled(ctx, c, "")
 				return err
 			})
 			r.wantStop(t, id, "go", acp.StopCancelled)
-			if strings.Contains(r.said(id), canaryToken) || strings.Contains(r.said(id), canaryToken[7:]) {
-				t.Errorf("the token got out: %s", r.said(id))
-			}
+			r.wantNowhere(t, id)
 		})
 	}
 }
@@ -125,5 +187,84 @@ func TestCanariesAreOff(t *testing.T) {
 	r.wantStop(t, id, "go", acp.StopEndTurn)
 	if strings.Contains(r.said(id), "closed file") || way.Leaks.set.Len() != 0 {
 		t.Errorf("%d tokens are known: %s", way.Leaks.set.Len(), r.said(id))
+	}
+}
+
+// What is shown only is passed on all the same.
+func TestLeakInQuestionsIsShown(t *testing.T) {
+	var way Way
+	r, id := canaryRig(t, CanariesShow, &way, func(ctx context.Context, c *fakeConv) error {
+		c.ask(ctx, `{"toolCallId":"c","title":"run `+canaryToken+`"}`)
+		_, err := c.params.Client.(acp.RequestHandler).HandleRequest(ctx, acp.MethodCreateElicitation, []byte(`{"mode":"form","message":"Is it `+canaryToken+`?","requestedSchema":{}}`))
+		return err
+	})
+	r.wantStop(t, id, "go", acp.StopEndTurn)
+	r.editor.Wait(t, "a notice", func() bool { return strings.Contains(r.said(id), "was seen in a question of the agent") })
+	if kept := r.kept(t, id); !strings.Contains(kept, "run "+canaryToken) || !strings.Contains(kept, "Is it "+canaryToken) {
+		t.Errorf("the transcript is %s", kept)
+	}
+}
+
+// Questions that the person is not asked are recorded, too.
+func TestLeakInAnsweredQuestions(t *testing.T) {
+	var way Way
+	r, id := canaryRig(t, CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
+		if got := c.ask(ctx, `{"toolCallId":"c","title":"run `+canaryToken+`"}`); got != "cancelled " {
+			t.Errorf("the agent was answered %q", got)
+		}
+		_, err := untilCancelled(ctx, c, "")
+		return err
+	})
+	r.driver.isolated = true
+	if _, err := r.editor.Conn.SetConfigOption(t.Context(), &acp.SetConfigOptionRequest{SessionID: id, ConfigID: optionPermissions, Value: quote(PermissionsAll)}); err != nil {
+		t.Fatal(err)
+	}
+	r.wantStop(t, id, "go", acp.StopCancelled)
+	r.wantNowhere(t, id)
+}
+
+// What an agent says between turns is recorded, and some of it shown.
+func TestLeakBetweenTurns(t *testing.T) {
+	updates := []string{
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"it is ` + canaryToken[:7] + `"}}`,
+		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + canaryToken[7:] + `"}}`,
+		`{"sessionUpdate":"session_info_update","title":"` + canaryToken + `"}`,
+		`{"sessionUpdate":"usage_update","used":1,"size":2,"_meta":{"x":"` + canaryToken + `"}}`,
+		`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"x","description":"` + canaryToken + `"}]}`,
+		`{"sessionUpdate":"config_option_update","configOptions":[],"_meta":{"x":"` + canaryToken + `"}}`,
+	}
+	for _, mode := range []string{CanariesShow, CanariesStop} {
+		t.Run(mode, func(t *testing.T) {
+			var way Way
+			r, id := canaryRig(t, mode, &way, func(context.Context, *fakeConv) error { return nil })
+			r.wantStop(t, id, "go", acp.StopEndTurn)
+			for _, u := range updates {
+				r.agent.conv().update(u)
+			}
+			r.editor.Wait(t, "a notice", func() bool { return strings.Contains(r.said(id), "was seen in what the agent says") })
+			r.router.Close() // all is on disk
+			if mode == CanariesStop {
+				r.wantNowhere(t, id)
+			} else if n := strings.Count(r.kept(t, id), canaryToken); n < len(updates)-2 {
+				t.Errorf("%d of the updates are kept: %s", n, r.kept(t, id))
+			}
+		})
+	}
+}
+
+// An agent's last words are its own.
+func TestLeakInErrors(t *testing.T) {
+	for name, end := range map[string]func(c *fakeConv) error{
+		"an answer": func(*fakeConv) error { return acp.InvalidRequest("it is " + canaryToken) },
+		"an end":    func(c *fakeConv) error { c.die("says " + canaryToken); return c.err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var way Way
+			r, id := canaryRig(t, CanariesStop, &way, func(_ context.Context, c *fakeConv) error { return end(c) })
+			r.ask(t, id, "go")
+			r.editor.Wait(t, "what is said about it", func() bool { return strings.Contains(r.said(id), "closed file .env (line 2)") })
+			r.router.Close()
+			r.wantNowhere(t, id)
+		})
 	}
 }

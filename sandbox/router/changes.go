@@ -147,8 +147,11 @@ func (c *comparer) end(t *turn, before *changes.Before, shown shownDiffs) {
 	if found == nil || found.Empty() && len(found.NotCompared) == 0 {
 		return
 	}
-	c.s.record(t.id, recordOf(found))
-	if update := c.show(found, shown); update != nil {
+	rec := recordOf(found)
+	if c.s.leaks.Check(leakChanged, marshal(rec)) == nil {
+		c.s.record(t.id, rec)
+	}
+	if update := c.show(found, shown); update != nil && c.s.leaks.Check(leakChanged, update) == nil {
 		c.s.record(t.id, sessions.Update{Sent: []json.RawMessage{update}})
 		c.s.send(ctx, update)
 	}

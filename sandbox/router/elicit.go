@@ -36,7 +36,11 @@ func (r *relay) elicit(ctx context.Context, t *turn, params json.RawMessage) (an
 		Mode: req.Mode, SessionID: r.s.id, ToolCallID: req.ToolCallID, RequestedSchema: req.RequestedSchema,
 		Message: fmt.Sprintf("%s asks from its sandbox: %s", r.b.agent.Name(), req.Message),
 	}
-	r.s.append(sessions.Record{ID: id, TurnID: t.id, Body: sessions.Elicitation{Request: marshal(&ask)}})
+	raw := marshal(&ask)
+	if r.s.leaks.Check(leakAsked, raw) != nil {
+		return &acp.CreateElicitationResponse{Action: "cancel"}, nil
+	}
+	r.s.append(sessions.Record{ID: id, TurnID: t.id, Body: sessions.Elicitation{Request: raw}})
 	resp, err := r.s.r.client.CreateElicitation(ctx, &ask)
 	if err != nil {
 		r.s.log.Debug("asking the person", "err", err)

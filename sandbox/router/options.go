@@ -138,6 +138,9 @@ func (s *session) publish() {
 }
 
 func (s *session) inform(update json.RawMessage) {
+	if s.leaks.Check(leakSaid, update) != nil { // the agent's options are in its words
+		return
+	}
 	s.record("", sessions.Update{Sent: []json.RawMessage{update}})
 	s.send(s.now, update)
 }

@@ -72,7 +72,9 @@ func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissio
 	q.options = req.Options
 	if resp, why := r.answered(q); resp != nil {
 		id := newID()
-		r.recordPermission(t, id, sessions.Permission{Request: marshal(&ask)})
+		if r.recordQuestion(t, id, &ask) != nil {
+			return acp.CancelledOutcome(), nil
+		}
 		r.recordPermission(t, id, sessions.Permission{Outcome: acp.WithFields(marshal(resp.Outcome), map[string]any{"_meta": map[string]string{"gander.dev/answered": why}})})
 		return resp, nil
 	}
@@ -84,7 +86,9 @@ func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissio
 // both. A cancelled turn answers its questions.
 func (r *relay) ask(ctx context.Context, t *turn, ask *acp.RequestPermissionRequest) *acp.RequestPermissionResponse {
 	id := newID()
-	r.recordPermission(t, id, sessions.Permission{Request: marshal(ask)})
+	if r.recordQuestion(t, id, ask) != nil {
+		return acp.CancelledOutcome()
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(t.ctx, stop)()
@@ -267,6 +271,17 @@ func (s *session) keep(q question, resp *acp.RequestPermissionResponse) *acp.Req
 // selects reports whether an outcome is the selection of one of options.
 func selects(options []acp.PermissionOption, o acp.PermissionOutcome) bool {
 	return o.Outcome == "selected" && slices.ContainsFunc(options, func(p acp.PermissionOption) bool { return p.OptionID == o.OptionID })
+}
+
+// recordQuestion records a question. An error means that it must be neither recorded
+// nor put.
+func (r *relay) recordQuestion(t *turn, id string, ask *acp.RequestPermissionRequest) error {
+	raw := marshal(ask)
+	if err := r.s.leaks.Check(leakAsked, raw); err != nil {
+		return err
+	}
+	r.recordPermission(t, id, sessions.Permission{Request: raw})
+	return nil
 }
 
 func (r *relay) recordPermission(t *turn, id string, p sessions.Permission) {

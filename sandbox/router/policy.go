@@ -284,6 +284,9 @@ func printable(name string) string {
 // denied tells the person why a program inside was refused a file.
 func (b *backend) denied(d sandbox.Denial) {
 	path := d.Path
+	if b.s.leaks.Check(leakSaid, []byte(path)) != nil {
+		return
+	}
 	if rel, err := filepath.Rel(b.s.cwd, path); err == nil && filepath.IsLocal(rel) {
 		path = rel
 	}

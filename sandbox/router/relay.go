@@ -83,7 +83,7 @@ func (r *relay) say(update json.RawMessage) bool {
 func (r *relay) SessionUpdate(_ context.Context, n *acp.SessionNotification) error {
 	switch kind := acp.UpdateKind(n.Update); kind {
 	case "current_mode_update", "config_option_update":
-		r.stateChanged(n.Update)
+		r.stateChanged(kind, n.Update)
 	default:
 		r.pass(kind, n)
 	}
@@ -92,7 +92,10 @@ func (r *relay) SessionUpdate(_ context.Context, n *acp.SessionNotification) err
 
 // stateChanged takes what the agent says of its mode and options. The client is
 // told in the house's own terms: these lists hold more than the agent's.
-func (r *relay) stateChanged(update json.RawMessage) {
+func (r *relay) stateChanged(kind string, update json.RawMessage) {
+	if r.s.leaks.update(kind, update) != nil {
+		return
+	}
 	r.s.record("", sessions.Update{Update: update, Sent: []json.RawMessage{}})
 	var u struct {
 		CurrentModeID string `json:"currentModeId"`
@@ -108,6 +111,9 @@ func (r *relay) stateChanged(update json.RawMessage) {
 func (r *relay) pass(kind string, n *acp.SessionNotification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.s.leaks.update(kind, n.Update) != nil {
+		return // a turn that runs ends
+	}
 	if r.turn == nil {
 		r.passBetween(kind, n.Update)
 		return
@@ -117,6 +123,9 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 		if sent := r.tool(kind, n.Update); &sent[0] != &n.Update[0] {
 			rec.Sent = []json.RawMessage{sent}
 			n.Update = sent
+			if r.s.leaks.update(kind, sent) != nil { // with what gander adds, as the text that was there
+				return
+			}
 		}
 	}
 	if kind == "usage_update" {
@@ -127,9 +136,6 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 	if kind == "available_commands_update" {
 		n.Update = r.s.commandsAnnounced(n.Update)
 		rec.Sent = []json.RawMessage{n.Update}
-	}
-	if r.s.leaks.update(kind, n.Update) != nil {
-		return // the turn ends
 	}
 	r.s.record(r.turn.id, rec)
 	if kind == "session_info_update" {

@@ -711,6 +711,9 @@ func TestWeakerIsInTheTitle(t *testing.T) {
 	first.wantStop(t, id, "fix it", acp.StopEndTurn)
 	first.waitTitle(t, id, mark+"fix it")
 	first.wantStop(t, id, "name it", acp.StopEndTurn)
+	first.editor.Wait(t, "what gander says after the turn", func() bool {
+		return about(first.editor.Updates(id), `"title":"`+mark+`the agent's","updatedAt":`)
+	})
 	first.agent.conv().update(`{"sessionUpdate":"session_info_update","title":"the agent's, between turns"}`)
 	first.waitTitle(t, id, mark+"the agent's, between turns")
 	for _, title := range first.titles(id) {

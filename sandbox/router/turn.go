@@ -191,7 +191,7 @@ func (t *turn) ask(b *backend, mark sandbox.Mark, prompt []acp.ContentBlock) (*a
 	select {
 	case a := <-answered:
 		if t.ctx.Err() == nil {
-			return a.result(b)
+			return b.checked(a.result(b))
 		}
 		answered <- a
 	case <-t.ctx.Done():
@@ -219,6 +219,17 @@ func (a answer) result(b *backend) (*acp.PromptResponse, error) {
 		return nil, acp.Internal(fmt.Sprintf("the model did not accept the key that %s's calls are made with (%s); set LLM_API_KEY to a valid one", b.agent.Name(), e.Message), nil)
 	}
 	return nil, a.err
+}
+
+// checked is what may leave of an answer.
+func (b *backend) checked(resp *acp.PromptResponse, err error) (*acp.PromptResponse, error) {
+	if err != nil {
+		return nil, b.s.leaks.error(err)
+	}
+	if err := b.s.leaks.Check(leakSaid, marshal(resp)); err != nil {
+		return nil, acp.Internal(err.Error(), nil)
+	}
+	return resp, nil
 }
 
 // A finisher is a Model that knows why the model's last answer ended, as the
