@@ -51,7 +51,7 @@ const (
 
 // Source is where a token is from.
 type Source struct {
-	File string // relative to the project
+	File string // relative to the project, or absolute
 	Line int    // from 1
 }
 

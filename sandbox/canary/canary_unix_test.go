@@ -165,7 +165,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewSet()
-	report, err := s.Read(t.Context(), dir, "")
+	report, err := s.Read(t.Context(), dir, "", "")
 	if err != nil || report.Partial || report.Files != 4 {
 		t.Errorf("%+v %v", report, err)
 	}

@@ -35,8 +35,9 @@ var errEnough = errors.New("enough")
 // Read learns the tokens of a project's closed files, those that its rules and the
 // person's own file hide. It reads regular files below the project only, follows no
 // link, waits for no pipe, and gives up after a few seconds: whoever works in the
-// project may change it meanwhile, and gains nothing by it.
-func (s *Set) Read(ctx context.Context, project, own string) (Report, error) {
+// project may change it meanwhile, and gains nothing by it. What is found is said to
+// be below the path as.
+func (s *Set) Read(ctx context.Context, project, as, own string) (Report, error) {
 	began := time.Now()
 	ctx, done := context.WithTimeout(ctx, maxTime)
 	defer done()
@@ -49,7 +50,7 @@ func (s *Set) Read(ctx context.Context, project, own string) (Report, error) {
 		return Report{}, err
 	}
 	defer func() { _ = root.Close() }()
-	r := &reader{set: s, root: root, rules: rules, project: project, ctx: ctx}
+	r := &reader{set: s, root: root, rules: rules, project: project, as: as, ctx: ctx}
 	err = r.dir(".", false)
 	r.report.Took = time.Since(began)
 	if errors.Is(err, errEnough) {
@@ -63,6 +64,7 @@ type reader struct {
 	root    *os.Root
 	rules   *ignore.Set
 	project string
+	as      string
 	ctx     context.Context
 	entries int
 	report  Report
@@ -123,5 +125,5 @@ func (r *reader) file(name string) {
 		return
 	}
 	r.report.Files++
-	r.set.Learn(text, name)
+	r.set.Learn(text, path.Join(filepath.ToSlash(r.as), name))
 }

@@ -25,9 +25,10 @@ const (
 type LeakOptions struct {
 	// Mode is one of the Canaries values; empty is CanariesOff.
 	Mode string
-	// Project is the directory whose closed files are looked at, and Own the path of
-	// the person's own rules file, see sandbox.Rules.
+	// Project is the directory whose closed files are looked at, Also are others, and
+	// Own is the path of the person's own rules file, see sandbox.Rules.
 	Project, Own string
+	Also         []string
 	// Context ends the looking.
 	Context context.Context
 	// Notice shows the person a sentence, and Stop ends what runs and says why. Both
@@ -57,7 +58,7 @@ type Leaks struct {
 // lookShare is how little of the time the closed files are looked at.
 const lookShare = 20
 
-// NewLeaks knows of nothing yet: see Look. All options but Own are required.
+// NewLeaks knows of nothing yet: see Look. All options but Own and Also are required.
 func NewLeaks(o LeakOptions) *Leaks {
 	if o.Mode == "" {
 		o.Mode = CanariesOff
@@ -68,7 +69,7 @@ func NewLeaks(o LeakOptions) *Leaks {
 }
 
 func newLeaks(s *session) *Leaks {
-	o := LeakOptions{Project: s.cwd, Context: s.ctx, Notice: s.notice, Stop: s.stopTurns, Spawn: s.spawn, Log: s.log}
+	o := LeakOptions{Project: s.cwd, Also: s.dirs, Context: s.ctx, Notice: s.notice, Stop: s.stopTurns, Spawn: s.spawn, Log: s.log}
 	if s.r.opts.Canaries != nil {
 		o.Mode = s.r.opts.Canaries(s.cwd)
 	}
@@ -88,7 +89,12 @@ func (l *Leaks) Look() {
 	}
 	l.looking = true
 	l.o.Spawn(func() {
-		report, err := l.set.Read(l.o.Context, l.o.Project, l.o.Own)
+		report, err := l.set.Read(l.o.Context, l.o.Project, "", l.o.Own)
+		for _, dir := range l.o.Also {
+			more, e := l.set.Read(l.o.Context, dir, dir, l.o.Own)
+			report.Files, report.Partial, report.Took = report.Files+more.Files, report.Partial || more.Partial, report.Took+more.Took
+			err = errors.Join(err, e)
+		}
 		if err != nil {
 			l.o.Notice("warning", fmt.Sprintf("It is not noticed when content of closed files leaves the session: %v.", err))
 		}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -267,4 +268,31 @@ func TestLeakInErrors(t *testing.T) {
 			r.wantNowhere(t, id)
 		})
 	}
+}
+
+// What is closed in the directories that the editor adds is looked for like the
+// project's.
+func TestLeakOfAnAddedDirectory(t *testing.T) {
+	var way Way
+	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}}, func(r *rig) {
+		r.opts.Canaries = func(string) string { return CanariesShow }
+		r.opts.OpenModel = func(w Way) (Model, error) { way = w; return r.openModel(w) }
+		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			await(t, "the closed files to be known", func() bool { return way.Leaks.set.Len() > 0 })
+			c.say(canaryToken)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	added := t.TempDir()
+	if err := os.WriteFile(filepath.Join(added, ".env"), []byte("API_KEY="+canaryToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: t.TempDir(), AdditionalDirectories: []string{added}, MCPServers: []json.RawMessage{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.wantStop(t, s.SessionID, "go", acp.StopEndTurn)
+	r.editor.Wait(t, "a notice", func() bool {
+		return strings.Contains(r.said(s.SessionID), "closed file "+filepath.ToSlash(added)+"/.env (line 1)")
+	})
 }
