@@ -1,8 +1,10 @@
 package router
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -34,8 +36,9 @@ type serverWay struct {
 	wg        sync.WaitGroup
 }
 
-// newServerWay begins to pass requests on. tell takes what goes wrong.
-func newServerWay(v *server, tell func(severity, text string)) (*serverWay, error) {
+// newServerWay begins to pass requests on. tell takes what goes wrong, and check says
+// what must not leave.
+func newServerWay(v *server, tell func(severity, text string), check func(where string, data []byte) error) (*serverWay, error) {
 	target, err := url.Parse(v.URL)
 	if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
 		return nil, fmt.Errorf("the MCP server %s is left out: its address is no URL that begins with http:// or https://", v.Name)
@@ -78,7 +81,17 @@ func newServerWay(v *server, tell func(severity, text string)) (*serverWay, erro
 			http.NotFound(rw, r)
 			return
 		}
-		r.Body = http.MaxBytesReader(rw, r.Body, maxServerBody)
+		body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, maxServerBody))
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusBadRequest)
+			return
+		}
+		keepHeaders(r.Header)
+		if err := check(v.leak(), fmt.Appendf(nil, "%v\n%s", r.Header, body)); err != nil {
+			http.Error(rw, err.Error(), http.StatusForbidden)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(rw, r)
 	})}
 	w.wg.Go(func() { _ = w.server.Serve(w) })

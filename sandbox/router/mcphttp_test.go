@@ -33,22 +33,29 @@ func TestServerWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	w, err := newServerWay(&v, func(_, text string) { told = append(told, text) })
+	check := func(_ string, data []byte) error {
+		if strings.Contains(string(data), canaryToken) {
+			return errLeak
+		}
+		return nil
+	}
+	w, err := newServerWay(&v, func(_, text string) { told = append(told, text) }, check)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.end()
 	inside := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dial(ctx) }}}
 	defer inside.CloseIdleConnections()
+	call, id := "call", "7"
 	ask := func(path string) (*http.Response, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:4711"+path, strings.NewReader("call"))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:4711"+path, strings.NewReader(call))
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Header.Set("Authorization", "Bearer agent")
 		req.Header.Set("Cookie", "c=d")
-		req.Header.Set("Mcp-Session-Id", "7")
+		req.Header.Set("Mcp-Session-Id", id)
 		resp, err := inside.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -74,11 +81,18 @@ func TestServerWay(t *testing.T) {
 	if resp, _ := ask("/secret/path"); resp.StatusCode != http.StatusNotFound || where != "" {
 		t.Errorf("another path: %s, asked for %q", resp.Status, where)
 	}
+	for _, leak := range [][2]string{{`{"x":"` + canaryToken + `"}`, "7"}, {"call", canaryToken}} { // in the body, in a header
+		call, id = leak[0], leak[1]
+		if resp, text := ask("/mcp"); resp.StatusCode != http.StatusForbidden || where != "" || !strings.Contains(text, "policy.canaries") {
+			t.Errorf("%q with closed content: %s %q, asked for %q", leak, resp.Status, text, where)
+		}
+	}
+	call, id = "call", "7"
 	if strings.Contains(v.where(), "k1") {
 		t.Errorf("people are shown %s", v.where())
 	}
 	v.URL += "&move=1"
-	moved, err := newServerWay(&v, func(_, text string) { told = append(told, text) })
+	moved, err := newServerWay(&v, func(_, text string) { told = append(told, text) }, check)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +104,7 @@ func TestServerWay(t *testing.T) {
 		t.Errorf("a redirect: %s, told %q", resp.Status, told)
 	}
 	for _, address := range []string{"file:///etc/passwd", "ftp://x/", "nowhere", ""} {
-		if _, err := newServerWay(&server{Name: "x", URL: address}, nil); err == nil {
+		if _, err := newServerWay(&server{Name: "x", URL: address}, nil, nil); err == nil {
 			t.Errorf("%q is taken", address)
 		}
 	}

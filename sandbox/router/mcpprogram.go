@@ -66,7 +66,7 @@ func (m *servers) carry(v *server, proc sandbox.Process, conn net.Conn, words *l
 	var streams sync.WaitGroup
 	left := make(chan struct{}) // closed when the agent has closed its end
 	streams.Go(func() {
-		_, _ = io.Copy(proc.Stdin(), conn)
+		_, _ = io.Copy(io.MultiWriter(m.s.leaks.Writer(v.leak()), proc.Stdin()), conn)
 		_ = proc.Stdin().Close()
 		close(left)
 	})

@@ -86,6 +86,9 @@ func (v *server) where() string {
 	return strings.Join(append([]string{v.Command}, v.Args...), " ")
 }
 
+// leak is where something was seen that goes to a server.
+func (v *server) leak() string { return "what the agent sends to the MCP server " + v.Name }
+
 // decideServer looks for what the configuration or the person has said.
 func (s *session) decideServer(v *server) {
 	if allow := s.r.opts.AllowServers; slices.Contains(allow, "*") || slices.Contains(allow, v.Name) {
@@ -187,7 +190,7 @@ func (b *backend) serverDoors() []sandbox.Door {
 		}
 		dial := s.servers.program(v)
 		if v.URL != "" {
-			way, err := newServerWay(v, s.tell)
+			way, err := newServerWay(v, s.tell, s.leaks.Check)
 			if err != nil {
 				b.s.work.Go(func() { s.notice("warning", err.Error()) }) // tell takes mu
 				continue

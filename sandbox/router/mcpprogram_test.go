@@ -1,0 +1,88 @@
+package router
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
+)
+
+// fakeProgram is a program that reads until it is killed or its input ends.
+type fakeProgram struct {
+	stdin  *io.PipeWriter
+	output *io.PipeReader // of both kinds; nothing comes
+	closed *io.PipeWriter
+	ended  chan struct{}
+	once   sync.Once
+}
+
+// newFakeProgram starts one; what it has read comes from the channel when it has ended.
+func newFakeProgram() (*fakeProgram, <-chan string) {
+	in, stdin := io.Pipe()
+	output, closed := io.Pipe()
+	p := &fakeProgram{stdin: stdin, output: output, closed: closed, ended: make(chan struct{})}
+	read := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(in)
+		_ = p.Kill(context.Background())
+		read <- string(all)
+	}()
+	return p, read
+}
+
+func (p *fakeProgram) PID() int                             { return 1 }
+func (p *fakeProgram) Stdin() io.WriteCloser                { return p.stdin }
+func (p *fakeProgram) Stdout() io.Reader                    { return p.output }
+func (p *fakeProgram) Stderr() io.Reader                    { return p.output }
+func (p *fakeProgram) Signal(context.Context, string) error { return nil }
+
+func (p *fakeProgram) Kill(context.Context) error {
+	p.once.Do(func() {
+		close(p.ended)
+		_ = p.closed.Close()
+	})
+	return nil
+}
+
+func (p *fakeProgram) Wait(context.Context) (sandbox.ExitStatus, error) {
+	<-p.ended
+	return sandbox.ExitStatus{}, nil
+}
+
+// What an agent sends to a server that is a program leaves the sandbox.
+func TestLeakToAProgram(t *testing.T) {
+	for mode, want := range map[string]string{CanariesShow: "it is " + canaryToken + " and more", CanariesStop: "it is " + canaryToken[:7]} {
+		t.Run(mode, func(t *testing.T) {
+			var way Way
+			r, id := canaryRig(t, mode, &way, func(context.Context, *fakeConv) error { return nil })
+			r.wantStop(t, id, "go", acp.StopEndTurn)
+			s, err := r.router.session(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program, read := newFakeProgram()
+			here, there := net.Pipe()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				s.servers.carry(&server{Name: "db"}, program, here, new(lastWords))
+			}()
+			for _, piece := range []string{"it is " + canaryToken[:7], canaryToken[7:], " and more"} {
+				_, _ = io.WriteString(there, piece) // an error is what stop is for
+			}
+			_ = there.Close()
+			<-done
+			if got := <-read; got != want {
+				t.Errorf("the program got %q, want %q", got, want)
+			}
+			r.editor.Wait(t, "what is said about it", func() bool {
+				return strings.Contains(r.said(id), "was seen in what the agent sends to the MCP server db")
+			})
+		})
+	}
+}
