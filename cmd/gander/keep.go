@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -85,7 +86,7 @@ func (w *wiring) keeperOptions(ctx context.Context, dir keeper.Dir, spec keeper.
 	l.said = map[telemetry.Type]io.Writer{telemetry.Text: l.leaks.Writer(recorded), telemetry.Thought: l.leaks.Writer(recorded)}
 	return keeper.Options{
 		Home: w.config().Home, Dir: dir, Agent: agent, Driver: driver,
-		Place: l.place, Examine: l.examine, Again: l.again, OpenModel: l.openModel, OpenEgress: l.openEgress, Leaks: l.look, Log: w.log,
+		Place: l.place, Examine: l.examine, Again: l.again, OpenModel: l.openModel, OpenEgress: l.openEgress, Leaks: l.look, Letter: l.lookAt, Log: w.log,
 	}, nil
 }
 
@@ -250,8 +251,19 @@ func (l *looping) look(e telemetry.Event) error {
 		l.leaks.Look()
 	}
 	if pieces := l.said[e.Type]; pieces != nil {
-		_, err := io.WriteString(pieces, e.Content)
+		if _, err := io.WriteString(pieces, e.Content); err != nil {
+			return err
+		}
+		e.Content = ""
+	}
+	whole, err := json.Marshal(e) // whatever it has, the name of a tool or a status
+	if err != nil {
 		return err
 	}
-	return l.leaks.Check(recorded, []byte(e.Summary+"\n"+e.Content))
+	return l.leaks.Check(recorded, whole)
+}
+
+// lookAt looks for it in what the agent sends to the control plane.
+func (l *looping) lookAt(text []byte) error {
+	return l.leaks.Check("a message of the agent to the control plane", text)
 }

@@ -27,14 +27,15 @@ const (
 type door struct {
 	plane   *plane
 	prompts *prompts
+	letter  func([]byte) error // may be nil
 	server  *http.Server
 	// listener's Dial is the sandbox.Door's.
 	listener *doorway.Listener
 	work     sync.WaitGroup
 }
 
-func newDoor(p *plane, known *prompts, log *slog.Logger) *door {
-	d := &door{plane: p, prompts: known, listener: doorway.New("the control plane", maxDoorConns)}
+func newDoor(p *plane, known *prompts, letter func([]byte) error, log *slog.Logger) *door {
+	d := &door{plane: p, prompts: known, letter: letter, listener: doorway.New("the control plane", maxDoorConns)}
 	d.server = &http.Server{
 		Handler: d.handler(), ReadHeaderTimeout: doorIdle, ReadTimeout: doorIdle, IdleTimeout: doorIdle, MaxHeaderBytes: 16 << 10,
 		DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -86,6 +87,9 @@ func (d *door) pass(w http.ResponseWriter, r *http.Request) {
 // servePrompt is pass; while the control plane is away it answers with the last
 // prompt that is known.
 func (d *door) servePrompt(w http.ResponseWriter, r *http.Request) {
+	if !d.may(w, r, nil) {
+		return
+	}
 	got, err := d.plane.send(r.Context(), http.MethodGet, r.URL.Path, passed(r.Header), nil)
 	if err == nil && got.status < http.StatusInternalServerError {
 		give(w, got)
@@ -107,12 +111,27 @@ func (d *door) forward(w http.ResponseWriter, r *http.Request) (reply, bool) {
 		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a message may have %d bytes at most", maxLetter))
 		return reply{}, false
 	}
+	if !d.may(w, r, body) {
+		return reply{}, false
+	}
 	got, err := d.plane.send(r.Context(), r.Method, r.URL.Path, passed(r.Header), body)
 	if err != nil {
 		refuse(w, http.StatusServiceUnavailable, "the control plane does not answer; try again later")
 		return reply{}, false
 	}
 	return got, true
+}
+
+// may reports whether a request may leave as it is; it has refused it if not.
+func (d *door) may(w http.ResponseWriter, r *http.Request, body []byte) bool {
+	if d.letter == nil {
+		return true
+	}
+	err := d.letter(fmt.Appendf(nil, "%v\n%s", passed(r.Header), body))
+	if err != nil {
+		refuse(w, http.StatusForbidden, err.Error())
+	}
+	return err == nil
 }
 
 // passed are the headers that go on: nothing that says who asks.

@@ -184,7 +184,7 @@ func (in *incarnation) openWays() (err error) {
 			return err
 		}
 	}
-	in.door = newDoor(in.k.plane, in.k.prompts, in.k.log)
+	in.door = newDoor(in.k.plane, in.k.prompts, o.Letter, in.k.log)
 	return nil
 }
 

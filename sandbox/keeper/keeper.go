@@ -18,7 +18,7 @@ import (
 	"gander.dev/gander/sandbox/telemetry"
 )
 
-// Options configure Run. All fields but Again, OpenEgress, Leaks and Log are required.
+// Options configure Run. All fields but Again, OpenEgress, Leaks, Letter and Log are required.
 type Options struct {
 	// Home is gander's home, Dir the run's directory below it.
 	Home string
@@ -42,7 +42,9 @@ type Options struct {
 	// Leaks looks at what is about to be kept and sent of what the agent says and does;
 	// an error means that it must not be. Nil looks at nothing.
 	Leaks func(e telemetry.Event) error
-	Log   *slog.Logger
+	// Letter looks in the same way at what the agent sends to the control plane itself.
+	Letter func(text []byte) error
+	Log    *slog.Logger
 
 	silence time.Duration // silentTime; tests are less patient
 }

@@ -582,6 +582,38 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
+// What the canaries object to is not passed on either when the agent sends it itself.
+func TestLeaksByTheDoor(t *testing.T) {
+	r := newRig(t, obey)
+	r.plane.set("do it")
+	r.o.Letter = func(text []byte) error {
+		if strings.Contains(string(text), "secret") {
+			return errors.New("it is closed")
+		}
+		return nil
+	}
+	r.start()
+	inside := r.driver.last().door(t, controlDoor)
+	for _, tt := range []struct {
+		body, etag string
+		status     int
+	}{{"hello", "1", http.StatusOK}, {"the secret", "1", http.StatusForbidden}, {"hello", "secret", http.StatusForbidden}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://control/api/mailbox/agent", strings.NewReader(`{"message":"`+tt.body+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("If-None-Match", tt.etag)
+		resp, err := inside.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != tt.status {
+			t.Errorf("%+v: %s", tt, resp.Status)
+		}
+	}
+}
+
 // Inside, the control plane is what a sandbox may see of it; the token is added outside.
 func TestDoor(t *testing.T) {
 	r := newRig(t, obey)

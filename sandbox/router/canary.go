@@ -48,6 +48,7 @@ type Leaks struct {
 	// mu guards when the files were looked at last, and for how long.
 	mu      sync.Mutex
 	looking bool
+	over    chan struct{} // closed when that ends; nil before the first look
 	looked  time.Time
 	took    time.Duration
 
@@ -87,8 +88,10 @@ func (l *Leaks) Look() {
 	if l.o.Mode == CanariesOff || l.looking || time.Since(l.looked) < lookShare*l.took {
 		return
 	}
-	l.looking = true
+	over := make(chan struct{})
+	l.looking, l.over = true, over
 	l.o.Spawn(func() {
+		defer close(over)
 		report, err := l.set.Read(l.o.Context, l.o.Project, "", l.o.Own)
 		for _, dir := range l.o.Also {
 			more, e := l.set.Read(l.o.Context, dir, dir, l.o.Own)
@@ -103,6 +106,22 @@ func (l *Leaks) Look() {
 		defer l.mu.Unlock()
 		l.looking, l.looked, l.took = false, time.Now(), report.Took
 	})
+}
+
+// Wait returns when a look that has begun is over; an error is ctx's.
+func (l *Leaks) Wait(ctx context.Context) error {
+	l.mu.Lock()
+	over := l.over
+	l.mu.Unlock()
+	if over == nil {
+		return nil
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // errLeak is why something does not leave.
@@ -126,7 +145,7 @@ func (l *Leaks) found(where string, from canary.Source, ok bool) error {
 	}
 	text := fmt.Sprintf("What looks like a secret of the closed file %s (line %d) was seen in %s.", from.File, from.Line, where)
 	if l.o.Mode == CanariesStop {
-		l.o.Spawn(func() { l.o.Stop(text + " The turn was ended (policy.canaries: stop).") })
+		l.o.Spawn(func() { l.o.Stop(text + " What ran was ended (policy.canaries: stop).") })
 		return errLeak
 	}
 	l.o.Spawn(func() { l.o.Notice("warning", text+" If it should not be there, replace the secret.") })
