@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 
@@ -169,20 +170,41 @@ func (w *wiring) egress(p policy.Network, o egress.Options) (*egress.Door, error
 }
 
 // egressDoor is the door for a command of gander's own in a project, and what to
-// close with it; none where the policy is the model only.
-func (a *app) egressDoor(project string) ([]sandbox.Door, func(), error) {
+// close with it; none where the policy is the model only. stop ends the command, and ctx
+// with it.
+func (a *app) egressDoor(ctx context.Context, project string, stop func()) ([]sandbox.Door, func(), error) {
 	w := a.wire()
 	p, err := w.policyOf(project)
 	if err != nil || !p.Network.Open() {
-		return nil, func() {}, err
+		return nil, stop, err
 	}
-	door, err := w.egress(p.Network, egress.Options{Observe: func(t egress.Tally) {
-		a.log.Warn(t.String()) // what was allowed is no reason to worry, and to be seen all the same
-	}})
+	leaks := w.leaksOfCommand(ctx, project, stop)
+	door, err := w.egress(p.Network, egress.Options{
+		// What was allowed is no reason to worry, and to be seen all the same.
+		Observe: func(t egress.Tally) { a.log.Warn(t.String()) },
+		Inspect: leakInspector(router.Way{Leaks: leaks}),
+	})
 	if err != nil {
-		return nil, nil, err
+		return nil, stop, err
 	}
-	return []sandbox.Door{{Name: egressDoorName, Dial: door.Dial}}, func() { _ = door.Close() }, nil
+	leaks.Look()
+	dial := func(ctx context.Context) (net.Conn, error) {
+		if err := leaks.Wait(ctx); err != nil { // a command may send at once
+			return nil, err
+		}
+		return door.Dial(ctx)
+	}
+	return []sandbox.Door{{Name: egressDoorName, Dial: dial}}, func() { stop(); _ = door.Close() }, nil
+}
+
+// leaksOfCommand looks at what a command of gander's own sends out.
+func (w *wiring) leaksOfCommand(ctx context.Context, project string, stop func()) *router.Leaks {
+	return router.NewLeaks(router.LeakOptions{
+		Mode: w.canaries(project), Project: project, Own: w.rules().Own, Context: ctx, Log: w.log,
+		Notice: func(_, text string) { w.log.Warn(text) },
+		Stop:   func(reason string) { w.log.Error(reason); stop() },
+		Spawn:  func(f func()) { go f() }, // ends with ctx
+	})
 }
 
 // egressDoorName is the door of gander sandbox exec.

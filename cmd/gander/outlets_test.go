@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -140,4 +142,64 @@ func TestPresetsAreKnown(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(names, egress.Presets()) {
 		t.Errorf("the configuration takes the presets %q, there are %q", names, egress.Presets())
 	}
+}
+
+// What a command of gander's own sends out is looked at from the first byte on, and by
+// the policy the command ends.
+func TestLeaksOfACommand(t *testing.T) {
+	for mode, stops := range map[string]bool{"show": false, "stop": true} {
+		t.Run(mode, func(t *testing.T) {
+			home := t.TempDir()
+			if err := os.WriteFile(filepath.Join(home, "config.json"), []byte(`{"policy": {"network": {"allow": ["a.invalid"]}, "canaries": "`+mode+`"}}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := config.Load(config.Options{Environ: []string{"GANDER_HOME=" + home}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := make(chan string, 10)
+			a := &app{cfg: cfg, log: slog.New(sayer{slog.DiscardHandler, said})}
+			using, stop := context.WithCancel(t.Context())
+			doors, done, err := a.egressDoor(using, closedProject(t), stop)
+			if err != nil || len(doors) != 1 {
+				t.Fatalf("%v, %v", doors, err)
+			}
+			defer done()
+			inside := &http.Client{Transport: &http.Transport{
+				Proxy:       http.ProxyURL(&url.URL{Scheme: "http", Host: "inside"}),
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return doors[0].Dial(ctx) },
+			}}
+			defer inside.CloseIdleConnections()
+			resp, err := inside.Get("http://a.invalid/?q=" + leakToken)
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			for text := range said {
+				if strings.Contains(text, "closed file .env (line 1) was seen in a connection out of the sandbox") {
+					break
+				}
+			}
+			if stops {
+				<-using.Done()
+			} else if using.Err() != nil {
+				t.Error("the command was ended")
+			}
+		})
+	}
+}
+
+// sayer passes on what is logged.
+type sayer struct {
+	slog.Handler
+	said chan<- string
+}
+
+func (s sayer) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s sayer) Handle(_ context.Context, r slog.Record) error {
+	select {
+	case s.said <- r.Message:
+	default: // nobody reads any more
+	}
+	return nil
 }

@@ -61,8 +61,10 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 	rules.Denied = func(d sandbox.Denial) {
 		a.log.Warn("a file that rules close or protect was refused inside", "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
 	}
-	doors, closeDoors, err := a.egressDoor(p.cwd)
+	using, stop := context.WithCancel(context.WithoutCancel(ctx))
+	doors, closeDoors, err := a.egressDoor(using, p.cwd, stop)
 	if err != nil {
+		closeDoors()
 		a.remove(dir)
 		return nil, nil, err
 	}
@@ -81,7 +83,9 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 		a.remove(dir)
 		return nil, nil, err
 	}
+	stopped := context.AfterFunc(using, func() { _ = sb.Close() }) // what sends out closed content
 	done := func() {
+		stopped()
 		if err := sb.Close(); err != nil {
 			a.log.Error("closing the sandbox", "err", err)
 		}
