@@ -26,13 +26,13 @@ func closedProject(t *testing.T) string {
 	return dir
 }
 
-// stopping looks for what is closed in a project; done ends what it has begun.
-func stopping(t *testing.T, project string, stop func(string)) *router.Leaks {
+// stopping looks for what is closed in a project, by the strictest policy.
+func stopping(t *testing.T, project string) *router.Leaks {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	l := router.NewLeaks(router.LeakOptions{
-		Mode: router.CanariesStop, Project: project, Context: ctx, Notice: func(string, string) {}, Stop: stop,
+		Mode: router.CanariesStop, Project: project, Context: ctx, Notice: func(string, string) {}, Stop: func(string) {},
 		Spawn: func(f func()) { go f() }, Log: slog.New(slog.DiscardHandler),
 	})
 	l.Look()
@@ -45,12 +45,18 @@ func stopping(t *testing.T, project string, stop func(string)) *router.Leaks {
 // Closed content is seen in whatever field of an event a loop writes it to, and in
 // letters.
 func TestLeaksOfALoop(t *testing.T) {
-	leaks := stopping(t, closedProject(t), func(string) {})
+	leaks := stopping(t, closedProject(t))
 	l := &looping{leaks: leaks, said: map[telemetry.Type]io.Writer{telemetry.Text: leaks.Writer(recorded)}}
 	for _, e := range []telemetry.Event{
-		{Type: telemetry.ToolResult, Summary: leakToken}, {Type: telemetry.ToolResult, Content: leakToken},
-		{Type: telemetry.ToolResult, Tool: leakToken}, {Type: telemetry.ToolResult, ToolCallID: leakToken}, {Type: telemetry.ToolResult, Status: leakToken},
-		{Type: telemetry.ToolResult, Reason: leakToken}, {Type: leakToken}, {Type: telemetry.Text, Summary: leakToken}, {Type: telemetry.Text, Tool: leakToken},
+		{Type: telemetry.ToolResult, Summary: leakToken},
+		{Type: telemetry.ToolResult, Content: leakToken},
+		{Type: telemetry.ToolResult, Tool: leakToken},
+		{Type: telemetry.ToolResult, ToolCallID: leakToken},
+		{Type: telemetry.ToolResult, Status: leakToken},
+		{Type: telemetry.ToolResult, Reason: leakToken},
+		{Type: leakToken},
+		{Type: telemetry.Text, Summary: leakToken},
+		{Type: telemetry.Text, Tool: leakToken},
 	} {
 		if l.look(e) == nil {
 			raw, _ := json.Marshal(e)
