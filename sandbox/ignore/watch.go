@@ -41,8 +41,6 @@ const (
 	// pollOnly is how often is looked where there are no events, and where they are not
 	// taken because many come that concern no rules.
 	pollOnly = 25 * time.Millisecond
-	// pollShare is how many times as long as a look took is waited before the next.
-	pollShare = 10
 	// youth is for how long there are none at first.
 	youth = 3 * time.Second
 )
@@ -177,10 +175,9 @@ func (w *Watcher) run(youth, poll time.Duration, watch func() (*fsnotify.Watcher
 				w.refreshAll()
 			}
 		case <-look.C:
-			begun := time.Now()
 			w.refreshAll()
 			events = fs.Events
-			look.Reset(max(often, pollShare*time.Since(begun)))
+			look.Reset(often)
 		case <-due:
 			for s := range concerned {
 				s.Refresh()

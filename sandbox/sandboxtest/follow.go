@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // TestRulesFollow tests that a sandbox that runs keeps the rules of now, the
-// person's own and the project's, and prints how long that takes. owner is as for
+// person's own and the project's, and within the time that is promised. owner is as for
 // TestDriver.
 func TestRulesFollow(t *testing.T, newDriver NewDriver, owner int) {
 	own := filepath.Join(t.TempDir(), "own")
@@ -34,20 +35,11 @@ func TestRulesFollow(t *testing.T, newDriver NewDriver, owner int) {
 	save(file, "secret\n")
 	spec.Rules = &sandbox.Rules{Own: own}
 	sb := Create(t, newDriver(t), spec)
-	for _, tt := range []struct {
-		name, path, text string
-		closes           bool
-	}{
-		{"a person's file that was not there", own, "*.mine\n", true},
-		{"the person's file opens", own, "*.other\n", false},
-		{"the person's file closes", own, "*.mine\n", true},
-		{"the person's file opens again", own, "\n", false},
-		{"a project's file that was not there", filepath.Join(spec.WorkingDir, ".gooseignore"), "*.mine\n", true},
-		{"the project's file opens", filepath.Join(spec.WorkingDir, ".gooseignore"), "*.other\n", false},
-		{"the project's file closes", filepath.Join(spec.WorkingDir, ".gooseignore"), "*.mine\n", true},
-	} {
+	rulesFile := filepath.Join(spec.WorkingDir, ".gooseignore")
+	follow := func(path, text string, closes bool) time.Duration {
+		t.Helper()
 		until := "until read -r x < x.mine; do :; done"
-		if tt.closes {
+		if closes {
 			until = "while read -r x < x.mine; do :; done"
 		}
 		p := Start(t, sb, "echo spins; exec 2>/dev/null; "+until+"; date +%s%N")
@@ -55,12 +47,37 @@ func TestRulesFollow(t *testing.T, newDriver NewDriver, owner int) {
 			t.Fatal("the reader did not start")
 		}
 		begin := time.Now()
-		save(tt.path, tt.text)
+		save(path, text)
 		at, err := strconv.ParseInt(readLine(t, p.Stdout()), 10, 64)
 		if err != nil {
-			t.Fatalf("%s: waited for the rules to be kept: %v", tt.name, err)
+			t.Fatalf("waited for the rules to be kept: %v", err)
 		}
-		t.Logf("%s: kept after %v (goal 100ms, on a machine with nothing else to do)", tt.name, time.Unix(0, at).Sub(begin).Round(time.Millisecond))
 		Kill(t, p)
+		return time.Unix(0, at).Sub(begin).Round(time.Millisecond)
 	}
+	for _, tt := range []struct{ name, path string }{{"a person's rules", own}, {"a project's rules", rulesFile}} {
+		// The first closes, where there was no file.
+		var closed, opened []time.Duration
+		for n := 0; n < followTries && (n < 3 || median(closed) > followTime || median(opened) > followTime); n++ {
+			closed = append(closed, follow(tt.path, "*.mine\n", true))
+			opened = append(opened, follow(tt.path, "*.other\n", false))
+		}
+		t.Logf("%s: closed after %v, opened after %v", tt.name, closed, opened)
+		if median(closed) > followTime || median(opened) > followTime {
+			t.Errorf("%s are kept %v after they close a file, and %v after they open it, want %v", tt.name, median(closed), median(opened), followTime)
+		}
+	}
+}
+
+// followTime is what is promised of rules that change. A busy machine has followTries
+// changes, the last three of which count.
+const (
+	followTime  = 100 * time.Millisecond
+	followTries = 30
+)
+
+// median is that of the last three.
+func median(of []time.Duration) time.Duration {
+	last := slices.Sorted(slices.Values(of[max(len(of)-3, 0):]))
+	return last[len(last)/2]
 }
