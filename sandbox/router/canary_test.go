@@ -22,6 +22,7 @@ func canaryRig(t *testing.T, mode string, way *Way, onTurn func(context.Context,
 	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}, Elicitation: bothModes}, func(r *rig) {
 		r.opts.Canaries = func(string) string { return mode }
 		r.opts.Rules = &sandbox.Rules{}
+		r.driver.isolated = true
 		r.opts.OpenModel = func(w Way) (Model, error) { *way = w; return r.openModel(w) }
 		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			if mode != CanariesOff {
@@ -216,7 +217,6 @@ func TestLeakInAnsweredQuestions(t *testing.T) {
 		_, err := untilCancelled(ctx, c, "")
 		return err
 	})
-	r.driver.isolated = true
 	if _, err := r.editor.Conn.SetConfigOption(t.Context(), &acp.SetConfigOptionRequest{SessionID: id, ConfigID: optionPermissions, Value: quote(PermissionsAll)}); err != nil {
 		t.Fatal(err)
 	}
