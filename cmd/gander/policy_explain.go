@@ -185,7 +185,7 @@ func (a *app) explainInProject(cfg *config.Config, dir, what, rel string) (expla
 		}
 		return x, nil
 	}
-	protection, err := supervise.Protection(dir, cfg.Policy.Writes)
+	protection, err := supervise.Protection(dir, rel, cfg.Policy.Writes)
 	if err != nil {
 		return x, err
 	}

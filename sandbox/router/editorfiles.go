@@ -115,7 +115,7 @@ func (b *backend) newPlace(dir string) (*place, error) {
 		return nil, err
 	}
 	p := &place{path: dir, real: real, onlyRead: dir != s.cwd && s.r.onlyRead(dir)}
-	if p.protected, err = supervise.Protection(real, b.policy.Writes); err != nil {
+	if p.protected, err = supervise.Protection(real, "", b.policy.Writes); err != nil {
 		return nil, err
 	}
 	o := ignore.SetOptions{Root: real, Logger: s.log}

@@ -78,7 +78,7 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 
 // newPolicy follows the rules of a tree.
 func (c *closure) newPolicy(tree string, log *slog.Logger) (func() enforce.Policy, error) {
-	git, err := gitPlaces(tree)
+	git, err := gitPlaces(tree, "")
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,9 @@ import (
 
 // Protection are the files of a tree, by its path without links, that nothing in a
 // sandbox may write, with those that git uses under names of its own choice in this tree.
-func Protection(tree string, w policy.Writes) (*policy.Protection, error) {
-	git, err := gitPlaces(tree)
+// Of the repositories below it those count that the path toward, relative to it, is in.
+func Protection(tree, toward string, w policy.Writes) (*policy.Protection, error) {
+	git, err := gitPlaces(tree, toward)
 	if err != nil {
 		return nil, err
 	}
@@ -26,29 +27,29 @@ func Protection(tree string, w policy.Writes) (*policy.Protection, error) {
 // gitPlaces are directories and files of a tree that git takes its configuration or
 // hooks from, or runs, although their names do not say so: where .git leads to as a
 // link or a file, the tree itself when it is a bare repository, and what the
-// configuration names. Git itself is not asked, and nothing outside of the tree is read.
-func gitPlaces(tree string) (found policy.GitPlaces, err error) {
+// configuration names, of the tree's own repository and of those that a path in it is
+// in. Git itself is not asked, and nothing outside of the tree is read.
+func gitPlaces(tree, toward string) (found policy.GitPlaces, err error) {
 	g, err := openGit(tree)
 	if err != nil {
 		return found, fmt.Errorf("reading git's configuration in %s: %w", tree, err)
 	}
 	defer g.close()
-	dir := filepath.Join(tree, ".git")
-	if real, ok := g.real(dir); ok && real != dir {
-		found.Dirs = below(tree, real)
-		dir = real
+	entry, dir := filepath.Join(tree, ".git"), g.gitDir(tree)
+	for _, path := range []string{entry, dir} {
+		real, _ := g.real(path)
+		found.Dirs = append(found.Dirs, below(tree, path, real)...)
 	}
-	if text, err := g.read(dir); err == nil {
-		if to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir:"); ok {
-			dir = from(tree, strings.TrimSpace(to))
-			real, _ := g.real(dir)
-			found.Dirs = append(found.Dirs, below(tree, dir, real)...)
-		}
-	}
+	slices.Sort(found.Dirs)
+	found.Dirs = slices.DeleteFunc(slices.Compact(found.Dirs), func(rel string) bool { return rel == ".git" })
 	if g.has(tree, "HEAD") && g.has(tree, "objects") && g.has(tree, "refs") {
 		found.Dirs, dir = append(found.Dirs, ""), tree
 	}
 	g.repository(dir, tree)
+	for at := filepath.Dir(toward); at != "."; at = filepath.Dir(at) {
+		work := filepath.Join(tree, at)
+		g.repository(g.gitDir(work), work)
+	}
 	found.Files = below(tree, g.named...)
 	return found, nil
 }

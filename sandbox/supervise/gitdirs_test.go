@@ -44,8 +44,16 @@ func TestGitPlaces(t *testing.T) {
 		"of a work tree's own":  {map[string]string{".git/config.worktree": "[core]\nhooksPath=h\n"}, nil, []string{"h"}},
 		"a work tree below":     {map[string]string{".git/config": "[core]\nworktree=../w\nhooksPath=h\n"}, nil, []string{"w/h"}},
 		"links":                 {map[string]string{".git": "-> real.git", "real.git/config": "-> TREE/conf", "real.git/hooks": "-> ../h", "conf": "[core]\nhooksPath=by/hooks\n", "by": "-> tools", "h/x": ""}, []string{"real.git"}, []string{"conf", "h", "by/hooks", "tools/hooks"}},
-		"bare":                  {map[string]string{"HEAD": "", "objects/x": "", "refs/x": "", "config": "[core]\nhooksPath=h\n"}, []string{""}, []string{"h"}},
-		"links that lead out":   {map[string]string{".git/config": "-> ../../outside/config", ".git/config.worktree": "[include]\npath=/etc/passwd\npath=../link\npath=../round\n", "link": "-> TREE/../outside/config", "round": "-> round"}, nil, []string{"link", "round"}},
+		"repositories below": {map[string]string{
+			"deep/sub/.git":                 "gitdir: ../../.git/modules/s\n",
+			".git/modules/s/config":         "[core]\nhooksPath=h\nworktree=../../../deep/sub\n[alias]\nx=!./tools/x\n",
+			"deep/.git/config":              "[core]\nhooksPath=g\n",
+			"elsewhere/.git/config":         "[core]\nhooksPath=e\n",
+			"deep/sub/dir/file/.git/config": "[core]\nhooksPath=f\n",
+		}, nil, []string{"deep/sub/h", "deep/sub/tools/x", "deep/g"}},
+		"a link to a file":    {map[string]string{".git": "-> f", "f": "gitdir: g", "g/config": "[core]\nhooksPath=h\n"}, []string{"f", "g"}, []string{"h"}},
+		"bare":                {map[string]string{"HEAD": "", "objects/x": "", "refs/x": "", "config": "[core]\nhooksPath=h\n"}, []string{""}, []string{"h"}},
+		"links that lead out": {map[string]string{".git/config": "-> ../../outside/config", ".git/config.worktree": "[include]\npath=/etc/passwd\npath=../link\npath=../round\n", "link": "-> TREE/../outside/config", "round": "-> round"}, nil, []string{"link", "round"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, err := filepath.EvalSymlinks(t.TempDir())
@@ -55,7 +63,7 @@ func TestGitPlaces(t *testing.T) {
 			layOut(t, base, map[string]string{"outside/config": "[core]\nhooksPath=stolen\n"})
 			tree := filepath.Join(base, "home", "project")
 			layOut(t, tree, tt.files)
-			got, err := gitPlaces(tree)
+			got, err := gitPlaces(tree, "deep/sub/dir/file")
 			if err != nil || !slices.Equal(got.Dirs, tt.dirs) || !slices.Equal(got.Files, tt.named) {
 				t.Errorf("got %q, %q, %v, want %q, %q", got.Dirs, got.Files, err, tt.dirs, tt.named)
 			}

@@ -131,6 +131,21 @@ func readRegular(f *os.File) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxGitConfig))
 }
 
+// gitDir is the git directory of a work tree: .git, or where that leads to as a link or
+// a file.
+func (g *gitReader) gitDir(tree string) string {
+	dir := filepath.Join(tree, ".git")
+	if real, ok := g.real(dir); ok {
+		dir = real
+	}
+	if text, err := g.read(dir); err == nil {
+		if to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir:"); ok {
+			return from(tree, strings.TrimSpace(to))
+		}
+	}
+	return dir
+}
+
 // repository collects what the configuration of a git directory names for a work tree,
 // and where its own entries lead to as links.
 func (g *gitReader) repository(dir, tree string) {

@@ -195,7 +195,7 @@ func (c *closure) closeGit() uint64 {
 		if before := g.now.Load().git; before != nil {
 			v.made = before.made
 		}
-		git, _ := gitPlaces(g.tree) // what cannot be read is closed by its names
+		git, _ := gitPlaces(g.tree, "") // what cannot be read is closed by its names
 		for _, dir := range git.Dirs {
 			v.dirs = append(v.dirs, strings.TrimPrefix(dir+"/objects", "/"))
 		}

@@ -31,7 +31,7 @@ func (c *closure) protectNamed() error {
 	}
 	defer r.close()
 	for _, root := range c.roots() {
-		r.repository(filepath.Join(root, ".git"), root)
+		r.repository(r.gitDir(root), root)
 	}
 	for _, repo := range c.known {
 		r.repository(placeIn(c.project(), repo.Dir), placeIn(c.project(), repo.Tree))
