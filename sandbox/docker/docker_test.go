@@ -61,7 +61,8 @@ func TestCloseGit(t *testing.T) {
 
 func TestOrdinaryWork(t *testing.T) {
 	needDaemon(t)
-	sandboxtest.TestOrdinaryWork(t, newDriver, stranger, "git", "go", "flock")
+	t.Run("root's project", func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, -1) })
+	t.Run("user's project", func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, stranger) })
 }
 
 func TestHideGit(t *testing.T) {

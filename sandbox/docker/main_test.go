@@ -21,11 +21,11 @@ import (
 	"gander.dev/gander/sandbox/docker"
 )
 
-// testImage has what the contract's commands need.
+// testImage has what the contract's commands need, but for Go, which is mounted.
 const testImage = "gander-test:latest"
 
 const testDockerfile = `FROM debian:bookworm-slim
-RUN apt-get update && apt-get install -y --no-install-recommends git python3-minimal libpython3-stdlib && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends git make nodejs npm python3-minimal libpython3-stdlib && rm -rf /var/lib/apt/lists/*
 `
 
 // fixture is what the tests of this package share; TestMain sets it up.

@@ -94,7 +94,9 @@ func TestCloseGit(t *testing.T) {
 }
 
 func TestOrdinaryWork(t *testing.T) {
-	sandboxtest.TestOrdinaryWork(t, newLocal, stranger, "git", "go", "node", "npm", "python3", "make", "flock")
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newLocal, owner) })
+	}
 }
 
 func TestHideGit(t *testing.T) {
