@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -100,13 +101,13 @@ func followed(t *testing.T, w *Watcher, root string) time.Duration {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var text string
+	var text strings.Builder
 	var took []time.Duration
 	for i := range 7 {
-		text += fmt.Sprintln("rule", i) // hides more, which holds at once
+		text.WriteString(fmt.Sprintln("rule", i)) // hides more, which holds at once
 		begun := time.Now()
 		temporary := filepath.Join(root, "temporary")
-		if err := errors.Join(os.WriteFile(temporary, []byte(text), 0o644), os.Rename(temporary, filepath.Join(root, FileName))); err != nil {
+		if err := errors.Join(os.WriteFile(temporary, []byte(text.String()), 0o644), os.Rename(temporary, filepath.Join(root, FileName))); err != nil {
 			t.Fatal(err)
 		}
 		select {
