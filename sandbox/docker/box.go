@@ -149,19 +149,27 @@ const removePause = 20 * time.Millisecond
 // remove kills the container if it runs and returns when the daemon does not
 // know it any more. It is safe to repeat.
 func (c *container) remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-	defer cancel()
-	for {
-		_, err := c.cli.ContainerRemove(ctx, c.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		if err == nil || errdefs.IsNotFound(err) {
-			return nil
+	ctx = context.WithoutCancel(ctx)
+	for begun := time.Now(); ; time.Sleep(removePause) {
+		err := c.tryRemove(ctx)
+		patience := endTimeout
+		if errdefs.IsConflict(err) { // the daemon is at it
+			patience = removeTimeout
 		}
-		select {
-		case <-ctx.Done():
+		switch {
+		case err == nil || errdefs.IsNotFound(err):
+			return nil
+		case time.Since(begun) > patience:
 			return fmt.Errorf("the container %s may still run: %w; remove it with: docker rm -f %s", c.name, err, c.name)
-		case <-time.After(removePause):
 		}
 	}
+}
+
+func (c *container) tryRemove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	_, err := c.cli.ContainerRemove(ctx, c.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	return err
 }
 
 // forget ends what waits for the container and reads from it.

@@ -260,9 +260,14 @@ func (d *Driver) giveUp(ctx context.Context, c *container, why error) error {
 	return why
 }
 
-// endTimeout is how long a container has to end by itself when its stream has,
-// and then how long the daemon has to remove it.
-const endTimeout = 8 * time.Second
+const (
+	// endTimeout is how long a container has to end by itself when its stream has,
+	// and then how long the daemon has to begin to remove it.
+	endTimeout = 8 * time.Second
+	// removeTimeout is how long it may be at that: on a busy machine, which also builds
+	// images, it took more than a quarter of a minute.
+	removeTimeout = time.Minute
+)
 
 var (
 	_ sandbox.Driver     = (*Driver)(nil)
