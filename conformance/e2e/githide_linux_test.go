@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,14 +11,16 @@ import (
 
 // With "git": "hide" an agent works with git in a project whose history has a secret: it
 // commits, does not get at what .gooseignore closes, and sees with the next prompt what
-// the person committed meanwhile. The repository has both afterwards, in order.
+// the person committed meanwhile. The repository has both afterwards, in order. All of
+// that git does in sandboxes.
 func TestGitIsHidden(t *testing.T) {
 	inCells(t, func(t *testing.T, w *world) {
 		w.write(w.mkdir("gander"), "config.json", `{"policy": {"git": "hide"}}`)
 		dir := w.mkdir("project")
 		git := func(script string) string { return commits(t, dir, script) }
 		git("git init -q . && git config user.name a && git config user.email a@b && echo s3cr3t-one > .env && echo one > a && git add -f . && git commit -qm one && touch -d '1 hour ago' .env a && git status -s && git gc -q")
-		e := w.gander(nil)
+		path, unused := w.watchedPath()
+		e := w.gander(map[string]string{"PATH": path})
 		e.initialize()
 		s := e.session(dir)
 		turn := s.prompt(script(t, w.shell("git log --oneline; echo two >> a && git commit -qam two; git log -p --all; git show HEAD~1:.env; cat .git/objects/pack/*; git status -s"), says("done"))).done("end_turn")
@@ -46,7 +49,31 @@ func TestGitIsHidden(t *testing.T) {
 		if left, _ := filepath.Glob(filepath.Join(w.ganderHome(), "sandboxes", "*-git")); len(left) > 0 {
 			t.Errorf("left behind: %q", left)
 		}
+		unused()
 	})
+}
+
+// watchedPath is a PATH whose first programs, those that could act on a project, note that
+// they were run on this machine; a sandbox has others. unused fails when one was.
+func (w *world) watchedPath() (path string, unused func()) {
+	w.t.Helper()
+	dir, noted := w.mkdir("watched"), filepath.Join(w.mkdir("noted"), "programs")
+	for _, name := range []string{"git", "sh", "bash", "make", "node", "npm", "python3", "go", "rg"} {
+		if err := os.Chmod(w.write(dir, name, "#!/bin/sh\necho \"$0 $*\" >> "+noted+"\nexit 1\n"), 0o755); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	path = dir + ":" + os.Getenv("PATH")
+	return path, func() {
+		w.t.Helper()
+		if run, err := os.ReadFile(noted); err == nil {
+			w.t.Errorf("run on this machine: %s", run)
+		}
+		_ = exec.Command(filepath.Join(dir, "git"), "status").Run() // which fails
+		if run := w.read(noted); !strings.Contains(run, "git status") {
+			w.t.Errorf("what is run is not noted: %q", run)
+		}
+	}
 }
 
 // So does a loop's agent, with the next iteration, also in a clone below its workspace.
