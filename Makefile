@@ -28,7 +28,7 @@ STORE_KILLS   ?= 100
 POWER_LOSSES  ?= 10
 LOOP_EVENTS   ?= 200000
 LIVE_SECONDS  ?= 10
-PROOF_TIMEOUT ?= 15m
+PROOF_TIMEOUT ?= 25m
 
 # Pictures of the page, as tests have seen it, are kept here.
 PICTURES := $(CURDIR)/.cache/pictures
