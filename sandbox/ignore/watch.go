@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -46,7 +47,16 @@ const (
 )
 
 // NewWatcher starts watching. A nil logger means that nobody hears of problems.
-func NewWatcher(log *slog.Logger) *Watcher { return newWatcher(log, youth, poll, fsnotify.NewWatcher) }
+func NewWatcher(log *slog.Logger) *Watcher { return newWatcher(log, youth, poll, systemEvents) }
+
+// systemEvents makes what tells of changes. On Windows there is none: to add a directory
+// waits there until events are taken, for which who adds it may be waited for.
+func systemEvents() (*fsnotify.Watcher, error) {
+	if runtime.GOOS == "windows" {
+		return nil, errors.ErrUnsupported
+	}
+	return fsnotify.NewWatcher()
+}
 
 func newWatcher(log *slog.Logger, youth, poll time.Duration, events func() (*fsnotify.Watcher, error)) *Watcher {
 	w := &Watcher{
