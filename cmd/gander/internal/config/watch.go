@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -17,82 +18,81 @@ const (
 	settle = 75 * time.Millisecond
 	// longest is how long events that do not end put that off.
 	longest = time.Second
-	// pollEvery is how often files are looked at where they cannot be watched.
+	// pollEvery is how often files are looked at that no event told of.
 	pollEvery = 2 * time.Second
 )
 
 // Watch calls changed with the new configuration each time the content of a file
 // of c has changed since it was loaded, until ctx ends, whose error it returns. When the new content
 // is wrong, changed gets the last good configuration and the error. The calls
-// come one at a time. Where the system has no watches left, the files are looked
-// at every two seconds.
+// come one at a time. Where no event tells of a change (the system has no watches left, or
+// the file system is another machine's), it is found by a look every two seconds.
 func (c *Config) Watch(ctx context.Context, changed func(*Config, error)) error {
-	w := watch{current: c, seen: c.seen}
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return w.poll(ctx, changed)
+		watcher = &fsnotify.Watcher{} // one that tells nothing
+	} else {
+		defer watcher.Close()
 	}
-	defer watcher.Close()
-	w.watcher = watcher
-	if err := w.addAll(); err != nil {
-		return w.poll(ctx, changed)
+	w := watch{current: c, seen: c.seen, add: watcher.Add}
+	if err != nil {
+		w.add = func(string) error { return err }
 	}
-	w.reload(changed) // what changed before the watch stood
-	return w.run(ctx, changed)
+	return w.run(ctx, watcher.Events, watcher.Errors, changed)
 }
 
 // A watch is a Watch under way; one goroutine owns it.
 type watch struct {
 	current *Config
 	seen    [sha256.Size]byte
-	watcher *fsnotify.Watcher
+	add     func(dir string) error // watches a directory; one that is watched is nothing new
 }
 
-func (w *watch) run(ctx context.Context, changed func(*Config, error)) error {
-	timer := time.NewTimer(settle)
-	timer.Stop()
-	defer timer.Stop()
+func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error)) error {
+	quiet := time.NewTimer(settle)
+	quiet.Stop()
+	defer quiet.Stop()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
 	var since time.Time // the first event that is not dealt with
 	event := func() {
 		if since.IsZero() {
 			since = time.Now()
 		}
 		if time.Since(since) < longest {
-			timer.Reset(settle)
+			quiet.Reset(settle)
 		}
 	}
+	w.look(changed) // what changed before the watch stood
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.watcher.Events:
-			event()
-		case _, open := <-w.watcher.Errors: // an overflow: anything may have changed
+		case _, open := <-events:
 			if !open {
-				return w.poll(ctx, changed)
+				events = nil
 			}
 			event()
-		case <-timer.C:
-			since = time.Time{}
-			if err := w.addAll(); err != nil { // directories come and go
-				return w.poll(ctx, changed)
+		case _, open := <-errs: // an overflow: anything may have changed
+			if !open {
+				errs = nil
 			}
-			w.reload(changed)
+			event()
+		case <-quiet.C:
+			since = time.Time{}
+			w.look(changed)
+		case <-poll.C:
+			if since.IsZero() { // else a file may be half written
+				w.look(changed)
+			}
 		}
 	}
 }
 
-func (w *watch) poll(ctx context.Context, changed func(*Config, error)) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-			w.reload(changed)
-		}
-	}
+// look watches where the files are now, and reads them if they are different.
+func (w *watch) look(changed func(*Config, error)) {
+	w.addAll()
+	w.reload(changed)
 }
 
 // reload reads the files again if they are different.
@@ -111,16 +111,24 @@ func (w *watch) reload(changed func(*Config, error)) {
 	changed(next, nil)
 }
 
-// addAll watches the directories that the files are in; adding one twice is nothing.
-func (w *watch) addAll() error {
-	for _, file := range w.current.watched() {
-		for _, dir := range directories(file) {
-			if err := w.watcher.Add(dir); err != nil {
-				return err
-			}
+// addAll watches the directories that the files are in. What is made between the look for a
+// directory and its watch has no event: it looks again when it found new ones. What cannot be
+// watched, or changes all the time, is left to the poll.
+func (w *watch) addAll() {
+	var before []string
+	for range 8 {
+		var dirs []string
+		for _, file := range w.current.watched() {
+			dirs = append(dirs, directories(file)...)
+		}
+		if slices.Equal(dirs, before) {
+			return
+		}
+		before = dirs
+		for _, dir := range dirs {
+			_ = w.add(dir)
 		}
 	}
-	return nil
 }
 
 // directories are what to watch to see a file change: where it is, or until that

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 type change struct {
@@ -33,12 +36,18 @@ func watching(t *testing.T, c *Config) <-chan change {
 // waitFor reads changes until one has the level, and fails on an error before.
 func waitFor(t *testing.T, changes <-chan change, level string) {
 	t.Helper()
-	for c := range changes {
-		if c.err != nil {
-			t.Fatal(c.err)
-		}
-		if c.config.Log.Level == level {
-			return
+	late := time.After(time.Minute)
+	for {
+		select {
+		case c := <-changes:
+			if c.err != nil {
+				t.Fatal(c.err)
+			}
+			if c.config.Log.Level == level {
+				return
+			}
+		case <-late:
+			t.Fatalf("no change to the level %q within a minute", level)
 		}
 	}
 }
@@ -62,7 +71,7 @@ func TestWatch(t *testing.T) {
 	}
 	changes := watching(t, c)
 	file := filepath.Join(home, UserFile)
-	write(t, file, level("info"))
+	save(t, file, level("info"))
 	waitFor(t, changes, "info")
 	save(t, file, level("debug"))
 	waitFor(t, changes, "debug")
@@ -77,7 +86,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitFor(t, changes, "warn")
-	write(t, file, level("silent"))
+	save(t, file, level("silent"))
 	waitFor(t, changes, "silent")
 }
 
@@ -95,6 +104,48 @@ func TestWatchLink(t *testing.T) {
 	changes := watching(t, c)
 	save(t, kept, level("debug"))
 	waitFor(t, changes, "debug")
+}
+
+// Directories that are made while the nearest one is looked for are watched all the same.
+func TestWatchMadeMeanwhile(t *testing.T) {
+	top := t.TempDir()
+	home := filepath.Join(top, "not", "there", "yet")
+	c, err := Load(Options{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var added []string
+	w := watch{current: c, seen: c.seen, add: func(dir string) error {
+		added = append(added, dir)
+		return os.MkdirAll(home, 0o700)
+	}}
+	w.addAll()
+	if want := []string{top, home}; !slices.Equal(added, want) {
+		t.Errorf("watched %q, want %q", added, want)
+	}
+}
+
+// Where nothing is told, a look finds what changed.
+func TestWatchWithoutEvents(t *testing.T) {
+	home := t.TempDir()
+	c, err := Load(Options{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watch{current: c, seen: c.seen, add: func(string) error { return syscall.ENOSPC }}
+	changes := make(chan change, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- w.run(ctx, nil, nil, func(c *Config, err error) { changes <- change{c, err} }) }()
+	save(t, filepath.Join(home, UserFile), level("info"))
+	waitFor(t, changes, "info")
+	save(t, filepath.Join(home, UserFile), level("debug"))
+	waitFor(t, changes, "debug")
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("run = %v", err)
+	}
 }
 
 func TestPoll(t *testing.T) {
