@@ -177,6 +177,9 @@ func (l *looping) examine(ctx context.Context, sb sandbox.Sandbox, spec sandbox.
 	if err != nil {
 		return nil, err
 	}
+	if err := l.leaks.Wait(ctx); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	l.examined = found
 	l.mu.Unlock()

@@ -189,7 +189,7 @@ func (a *app) egressDoor(ctx context.Context, project string, stop func()) ([]sa
 	}
 	leaks.Look()
 	dial := func(ctx context.Context) (net.Conn, error) {
-		if err := leaks.Wait(ctx); err != nil { // a command may send at once
+		if err := leaks.Wait(ctx); err != nil {
 			return nil, err
 		}
 		return door.Dial(ctx)

@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,7 @@ type Leaks struct {
 	// mu guards when the files were looked at last, and for how long.
 	mu      sync.Mutex
 	looking bool
-	over    chan struct{} // closed when that ends; nil before the first look
+	first   chan struct{} // closed when the first look is over; nil before it
 	looked  time.Time
 	took    time.Duration
 
@@ -88,10 +89,15 @@ func (l *Leaks) Look() {
 	if l.o.Mode == CanariesOff || l.looking || time.Since(l.looked) < lookShare*l.took {
 		return
 	}
-	over := make(chan struct{})
-	l.looking, l.over = true, over
+	l.looking = true
+	first := l.first == nil
+	if first {
+		l.first = make(chan struct{})
+	}
 	l.o.Spawn(func() {
-		defer close(over)
+		if first {
+			defer close(l.first)
+		}
 		report, err := l.set.Read(l.o.Context, l.o.Project, "", l.o.Own)
 		for _, dir := range l.o.Also {
 			more, e := l.set.Read(l.o.Context, dir, dir, l.o.Own)
@@ -108,16 +114,17 @@ func (l *Leaks) Look() {
 	})
 }
 
-// Wait returns when a look that has begun is over; an error is ctx's.
+// Wait returns when the first look is over, if it has begun: an agent may send at once.
+// That takes a few seconds at most. An error is ctx's.
 func (l *Leaks) Wait(ctx context.Context) error {
 	l.mu.Lock()
-	over := l.over
+	first := l.first
 	l.mu.Unlock()
-	if over == nil {
+	if first == nil {
 		return nil
 	}
 	select {
-	case <-over:
+	case <-first:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -195,8 +202,12 @@ func (l *Leaks) error(err error) error {
 	return err
 }
 
-// textField begins the text of a message chunk.
-var textField = []byte(`"text":"`)
+var (
+	// textField begins the text of a message chunk.
+	textField = []byte(`"text":"`)
+	// liveField is in every _meta of which acp.LiveOutput is a text.
+	liveField = []byte(`live_output`)
+)
 
 // update looks at what the agent says and shows, before it is recorded and passed
 // on. An error means that it must not be. Updates come one at a time.
@@ -218,6 +229,30 @@ func (l *Leaks) update(kind string, update []byte) error {
 	}
 	from, ok := scanner.Scan(update)
 	return l.found(leakSaid, from, ok)
+}
+
+// leakPieces looks at what a tool prints while it runs, which comes in pieces.
+type leakPieces struct {
+	l       *Leaks
+	scanner *canary.Scanner
+}
+
+func (l *Leaks) pieces() *leakPieces { return &leakPieces{l, l.set.Scanner()} }
+
+// next looks for what only the next piece, in an update's _meta, has made whole. An error
+// means that the update must not be recorded or passed on.
+func (p *leakPieces) next(meta json.RawMessage) error {
+	if !p.l.On() || !bytes.Contains(meta, liveField) {
+		return nil
+	}
+	var said map[string]json.RawMessage
+	_ = json.Unmarshal(meta, &said) // anything else prints nothing
+	text := []byte(acp.LiveOutput(said))
+	from, ok := p.scanner.Scan(text)
+	if _, seen := p.l.set.Find(text); seen {
+		return nil // by update, too
+	}
+	return p.l.found(leakSaid, from, ok)
 }
 
 // textEnd is where a JSON string ends.

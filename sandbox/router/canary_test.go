@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -154,6 +155,12 @@ func TestLeakStopsTheTurn(t *testing.T) {
 		"a tool's output": func(_ context.Context, _ Way, c *fakeConv) {
 			c.update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"cat","status":"completed","content":[{"type":"content","content":{"type":"text","text":"` + canaryToken + `"}}]}`)
 		},
+		"a tool's output while it runs": func(_ context.Context, _ Way, c *fakeConv) {
+			c.update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"cat","status":"in_progress"}`)
+			for _, piece := range []struct{ call, text string }{{"c", canaryToken[:7]}, {"other", "in between"}, {"c", canaryToken[7:]}} {
+				c.update(string(marshal(map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": piece.call, "_meta": acp.LiveOutputMeta(piece.text)})))
+			}
+		},
 		"a model call": func(_ context.Context, way Way, _ *fakeConv) {
 			if err := way.Leaks.Check("a call of the model", []byte(canaryToken)); err == nil {
 				t.Error("the call may leave")
@@ -178,6 +185,30 @@ func TestLeakStopsTheTurn(t *testing.T) {
 			r.wantNowhere(t, id)
 		})
 	}
+}
+
+// The agent gets its first prompt when it is known what the closed files hold.
+func TestFirstTurnWaitsForTheCanaries(t *testing.T) {
+	var way Way
+	r, _ := canaryRig(t, CanariesStop, &way, func(context.Context, *fakeConv) error {
+		way.Leaks.mu.Lock()
+		defer way.Leaks.mu.Unlock()
+		if way.Leaks.looking {
+			t.Error("the closed files are still being read")
+		}
+		return nil
+	})
+	dir := t.TempDir()
+	for i := range 40 {
+		var text strings.Builder
+		for j := range 250 {
+			fmt.Fprintf(&text, "KEY_%d=tok-%d-9f8e7d6c5b4a%dz\n", j, i, j)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf(".env.%d", i)), []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wantStop(t, r.editor.NewSession(t, dir).SessionID, "go", acp.StopEndTurn)
 }
 
 func TestCanariesAreOff(t *testing.T) {

@@ -120,7 +120,11 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 	}
 	rec := sessions.Update{Update: n.Update}
 	if kind == "tool_call" || kind == "tool_call_update" {
-		if sent := r.tool(kind, n.Update); &sent[0] != &n.Update[0] {
+		sent, err := r.tool(kind, n.Update)
+		if err != nil {
+			return
+		}
+		if &sent[0] != &n.Update[0] {
 			rec.Sent = []json.RawMessage{sent}
 			n.Update = sent
 			if r.s.leaks.update(kind, sent) != nil { // with what gander adds, as the text that was there

@@ -16,6 +16,7 @@ type toolCall struct {
 	id       string
 	kind     string
 	terminal *terminal // non-nil when shown as a terminal
+	printed  *leakPieces
 
 	// What a question about it is told by: the agent's own name of the tool, its
 	// input and the files that it names, as far as the agent has said.
@@ -94,11 +95,12 @@ func listOf(raw json.RawMessage) []json.RawMessage {
 
 func (u *toolUpdate) final() bool { return u.Status == "completed" || u.Status == "failed" }
 
-// tool keeps the book of open tool calls and mends their updates. mu is held.
-func (r *relay) tool(kind string, update json.RawMessage) json.RawMessage {
+// tool keeps the book of open tool calls and mends their updates. An error means that
+// the update must not be recorded. mu is held.
+func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, error) {
 	u := readToolUpdate(update)
 	if u.ToolCallID == "" {
-		return update
+		return update, nil
 	}
 	set := r.mendPaths(u.content, u.locations)
 	if bytes.Contains(u.content, []byte(`"diff"`)) {
@@ -112,7 +114,7 @@ func (r *relay) tool(kind string, update json.RawMessage) json.RawMessage {
 	}
 	tc := r.tools.find(u.ToolCallID)
 	if tc == nil {
-		tc = &toolCall{id: u.ToolCallID}
+		tc = &toolCall{id: u.ToolCallID, printed: r.s.leaks.pieces()}
 		r.tools = append(r.tools, tc)
 	}
 	if u.Kind != "" {
@@ -128,7 +130,7 @@ func (r *relay) tool(kind string, update json.RawMessage) json.RawMessage {
 	if u.final() {
 		r.tools.remove(u.ToolCallID)
 	}
-	return acp.WithFields(update, set)
+	return acp.WithFields(update, set), tc.printed.next(u.meta)
 }
 
 // maxInput bounds the input that is kept of a tool call, in bytes.

@@ -162,6 +162,9 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 		b.stop() // what cannot be marked cannot be cleaned up after
 		return nil, acp.Internal(fmt.Sprintf("the sandbox does not work any more (%v); the next prompt starts a fresh one and goes on with this conversation", err), nil)
 	}
+	if err := t.s.leaks.Wait(t.ctx); err != nil {
+		return nil, err
+	}
 	before := t.s.files.begin(t)
 	b.relay.begin(t, before)
 	t.s.showPending(t.ctx)
