@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,7 +84,7 @@ type shownCall struct {
 
 func (m *markdown) begin(i *Info) {
 	m.agent = i.Agent
-	title := i.Title
+	title := i.ShownTitle()
 	if title == "" {
 		title = "Session " + string(i.ID)
 	}
@@ -128,6 +130,8 @@ func (m *markdown) record(r *Record) {
 		m.note("For the agent, the conversation begins anew; earlier messages were pruned.")
 	case Notice:
 		m.note(b.Text)
+	case Network:
+		m.note(b.sentence())
 	case Changes:
 		m.changes(b)
 	case TurnEvent:
@@ -156,6 +160,18 @@ func (m *markdown) note(text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(m.w, "> %s\n", strings.TrimRight(line, "\n"))
 	}
+}
+
+// sentence is what was decided, in words.
+func (n Network) sentence() string {
+	what := "Connections to other hosts"
+	if n.Host != "" {
+		what = "Connections to " + net.JoinHostPort(n.Host, strconv.Itoa(n.Port))
+	}
+	if n.Allowed {
+		return fmt.Sprintf("%s were allowed (%s), %d so far.", what, n.By, n.Times)
+	}
+	return fmt.Sprintf("%s were refused (%s), %d so far.", what, n.Reason, n.Times)
 }
 
 func (m *markdown) changes(c Changes) {

@@ -191,7 +191,7 @@ func (a *app) deleteSessions(ctx context.Context, refs []string, yes bool) error
 	}
 	if !yes {
 		for i := range found {
-			fmt.Fprintf(a.err, "%s  %s (%d turns)\n", found[i].ID, a.secrets.hideIn(printable(found[i].Title)), found[i].Turns)
+			fmt.Fprintf(a.err, "%s  %s (%d turns)\n", found[i].ID, a.secrets.hideIn(printable(found[i].ShownTitle())), found[i].Turns)
 		}
 		if err := a.confirm(ctx, "Delete for good?"); err != nil {
 			return err

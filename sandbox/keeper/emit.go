@@ -2,8 +2,10 @@ package keeper
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/telemetry"
 )
 
@@ -110,6 +112,15 @@ func (k *keeper) notice(text string) {
 	k.emit(telemetry.Event{Type: Notice, Summary: text, Content: text})
 }
 
+// placed emits that the agent works in a new sandbox.
+func (k *keeper) placed(sb sandbox.Info) {
+	text := fmt.Sprintf("The agent works in a new sandbox (%s): %s.", sb.Driver, sb.Isolation)
+	if len(sb.Weaker) > 0 {
+		text += " It is weaker than it should be: " + strings.Join(sb.Weaker, ", ") + "."
+	}
+	k.emit(telemetry.Event{Type: telemetry.Sandbox, Summary: text, Content: text, Weaker: sb.Weaker})
+}
+
 // decided emits a sentence about a connection out of the sandbox.
 func (k *keeper) decided(text string) {
 	k.emit(telemetry.Event{Type: Network, Summary: text, Content: text})
@@ -119,6 +130,10 @@ func (k *keeper) decided(text string) {
 func (k *keeper) take(e telemetry.Event) {
 	if e.Type == "" || len(e.Type) > maxType {
 		k.log.Warn("the loop sent an event without a usable type")
+		return
+	}
+	if e.Type == telemetry.Sandbox || e.Type == Network {
+		k.log.Warn("the loop sent an event that is not the loop's to send", "type", e.Type)
 		return
 	}
 	if k.o.Leaks != nil {

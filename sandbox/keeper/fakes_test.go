@@ -132,6 +132,7 @@ type fakeDriver struct {
 	fails  func(made int) error
 	// consumption is what is counted of each sandbox; nil when nothing is.
 	consumption func() sandbox.Consumption
+	weaker      []string // what the sandboxes lack
 
 	mu    sync.Mutex
 	made  int
@@ -187,7 +188,7 @@ func (b *fakeBox) Info() sandbox.Info {
 	for i, d := range b.spec.Doors {
 		doors[d.Name] = fmt.Sprintf("127.0.0.1:%d", 40000+i)
 	}
-	return sandbox.Info{ID: b.spec.ID, Driver: "fake", Home: b.spec.Home, Executable: "/gander", Doors: doors}
+	return sandbox.Info{ID: b.spec.ID, Driver: "fake", Home: b.spec.Home, Executable: "/gander", Doors: doors, Weaker: b.driver.weaker}
 }
 
 func (b *fakeBox) Consumption(context.Context) (sandbox.Consumption, error) {

@@ -142,6 +142,7 @@ func (in *incarnation) make(ctx context.Context) (start loop.Start, env []string
 	if in.sb, err = k.o.Driver.Create(ctx, spec); err != nil {
 		return start, nil, fmt.Errorf("making the %s sandbox: %w", k.o.Driver.Name(), err)
 	}
+	k.placed(in.sb.Info())
 	found, err := k.o.Examine(ctx, in.sb, spec)
 	if err != nil {
 		return start, nil, err

@@ -370,13 +370,13 @@ func TestPlaneAway(t *testing.T) {
 	r.start()
 	await(t, "the loop to have said everything", func() bool {
 		s, err := r.client.Status(t.Context())
-		return err == nil && s.Seq == many
+		return err == nil && s.Seq == 1+many // the first is of the sandbox
 	})
 	if n := len(r.plane.has()); n != 0 {
 		t.Fatalf("%d events reached a control plane that is away", n)
 	}
 	r.plane.goAway(false)
-	await(t, "everything to arrive", func() bool { return len(r.plane.has()) == many })
+	await(t, "everything to arrive", func() bool { return len(r.plane.has()) == 1+many })
 	r.contiguous()
 }
 
@@ -392,7 +392,7 @@ func TestVitals(t *testing.T) {
 		s, err := r.client.Status(t.Context())
 		return err == nil && s.Vitals != nil && *s.Vitals == telemetry.Vitals{CPU: 50, Memory: 12.5}
 	})
-	if n := len(r.plane.has()); n != 0 {
+	if n := r.plane.count(func(e telemetry.Event) bool { return e.Type != telemetry.Sandbox }); n != 0 {
 		t.Errorf("vitals are %d events", n)
 	}
 }
@@ -552,12 +552,31 @@ func TestHostileLoop(t *testing.T) {
 	await(t, "the event", func() bool {
 		return r.plane.count(func(e telemetry.Event) bool { return e.Type == telemetry.ToolResult }) >= 1
 	})
-	e := r.contiguous()[0]
+	e := r.contiguous()[1]
 	if len(e.Content) > telemetry.ContentLimit(telemetry.ToolResult) || !e.Truncated || e.Bytes != 50_000 {
 		t.Errorf("the event has %d bytes, truncated %v of %d", len(e.Content), e.Truncated, e.Bytes)
 	}
 	if n := r.plane.count(func(e telemetry.Event) bool { return e.Type == telemetry.Text }); n != 0 {
 		t.Errorf("half a line became %d events", n)
+	}
+}
+
+// What the sandbox lacks is an event, which the loop cannot send itself.
+func TestSandboxIsAnEvent(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) {
+		if _, ok := l.until(loop.CommandStart); ok {
+			l.say(telemetry.Event{Type: telemetry.Sandbox}, telemetry.Event{Type: Network, Content: "allowed"}, telemetry.Event{Type: telemetry.Text, Content: "after"})
+			_, _ = l.until("never")
+		}
+	})
+	r.driver.weaker = []string{"files are not closed"}
+	r.start()
+	await(t, "what comes after", func() bool {
+		return r.plane.count(func(e telemetry.Event) bool { return e.Content == "after" }) == 1
+	})
+	all := r.contiguous()
+	if len(all) != 2 || all[0].Type != telemetry.Sandbox || !slices.Equal(all[0].Weaker, r.driver.weaker) || !strings.Contains(all[0].Content, "files are not closed") {
+		t.Errorf("events %+v", all)
 	}
 }
 
@@ -576,8 +595,8 @@ func TestLeaks(t *testing.T) {
 		return nil
 	}
 	r.start()
-	await(t, "both events", func() bool { return len(r.plane.has()) == 2 })
-	if all := r.contiguous(); all[0].Type != telemetry.Error || strings.Contains(all[0].Content+all[0].Summary, "secret") || all[1].Content != "harmless" {
+	await(t, "both events", func() bool { return len(r.plane.has()) == 3 })
+	if all := r.contiguous()[1:]; all[0].Type != telemetry.Error || strings.Contains(all[0].Content+all[0].Summary, "secret") || all[1].Content != "harmless" {
 		t.Errorf("%+v", all)
 	}
 }

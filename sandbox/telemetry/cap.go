@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,6 +39,7 @@ func ContentLimit(t Type) int {
 const (
 	typeLimit   = 64
 	wordLimit   = 1_000
+	weakerLimit = 16 // words
 	numberLimit = 1 << 53
 )
 
@@ -53,6 +55,10 @@ func (e *Event) Cap() {
 	}
 	for _, w := range []*string{&e.Tool, &e.ToolCallID, &e.Status, &e.Reason} {
 		*w = word(*w, wordLimit)
+	}
+	e.Weaker = slices.Clone(e.Weaker[:min(len(e.Weaker), weakerLimit)])
+	for i, w := range e.Weaker {
+		e.Weaker[i] = word(w, wordLimit)
 	}
 	if e.Usage != nil {
 		u := e.Usage.Sane()

@@ -37,6 +37,9 @@ const (
 	Error Type = "error"
 	// StateChange says that the run is in another State from now on.
 	StateChange Type = "state"
+	// Sandbox says that the agent works in a new sandbox from now on, which lacks what
+	// Weaker says.
+	Sandbox Type = "sandbox"
 )
 
 // The Status of a ToolResult.
@@ -107,6 +110,8 @@ type Event struct {
 	State  State  `json:"state,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Until  int64  `json:"until,omitempty"`
+	// Weaker is of a Sandbox: what it lacks, each in a few words.
+	Weaker []string `json:"weaker,omitempty"`
 }
 
 // Usage is what a model was asked and answered, in tokens. Cost is in the currency of

@@ -132,6 +132,8 @@ func (t *thread) bodies(e *telemetry.Event) []sessions.Body {
 		return []sessions.Body{remark(e, "Error: "+cmp.Or(e.Content, e.Summary))}
 	case telemetry.StateChange:
 		return t.stateChange(e)
+	case telemetry.Sandbox:
+		return []sessions.Body{sessions.AgentEvent{Event: sessions.AgentStarted, Agent: t.agent, Weaker: e.Weaker}}
 	}
 	t.kind = kind
 	return nil

@@ -135,6 +135,25 @@ func TestThread(t *testing.T) {
 	}
 }
 
+// A run in a weaker sandbox says so in its title, as long as it is in one.
+func TestWeaker(t *testing.T) {
+	dir := t.TempDir()
+	title := func(seq int64, weaker ...string) string {
+		give(t, dir, telemetry.Event{Seq: seq, Type: telemetry.Sandbox, Summary: "A sandbox", Weaker: weaker})
+		info, err := open(t, dir).Info(t.Context(), "session-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ShownTitle()
+	}
+	if got := title(1, "files are not closed"); got != "[weaker sandbox: files are not closed] goose loop: Mend the tests." {
+		t.Errorf("the title is %q", got)
+	}
+	if got := title(2); got != "goose loop: Mend the tests." {
+		t.Errorf("the title in the next sandbox is %q", got)
+	}
+}
+
 // Whatever is lost of the transcript in a crash is made again, and nothing twice: the
 // same events come once more, after a cut at every line and inside of some.
 func TestOnce(t *testing.T) {

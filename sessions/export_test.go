@@ -1,0 +1,45 @@
+package sessions_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/sessions"
+)
+
+func TestMarkdownSaysWhatTheSandboxDid(t *testing.T) {
+	store := openStore(t, t.TempDir(), nil)
+	file, err := store.Create(sessions.Header{SessionID: "s", AgentID: "goose", WorkingPath: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []sessions.Body{
+		sessions.Title{Title: "Look around"},
+		sessions.AgentEvent{Event: sessions.AgentStarted, Agent: "goose", Weaker: []string{"files are not closed"}},
+		sessions.Network{Host: "a.example", Port: 443, Allowed: true, By: "the rule a.example", Times: 1},
+		sessions.Network{Host: "b.example", Port: 22, Reason: "no rule allows it", Times: 10},
+		sessions.Network{Reason: "too many", Times: 5000},
+	} {
+		if err := file.Commit(t.Context(), sessions.Record{Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := store.ExportMarkdown(t.Context(), "s", &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"# [weaker sandbox: files are not closed] Look around\n",
+		"\n> Connections to a.example:443 were allowed (the rule a.example), 1 so far.\n",
+		"\n> Connections to b.example:22 were refused (no rule allows it), 10 so far.\n",
+		"\n> Connections to other hosts were refused (too many), 5000 so far.\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &out)
+		}
+	}
+}
