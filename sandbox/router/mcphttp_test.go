@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"gander.dev/gander/acp"
 )
 
 // What an agent reaches of a server with an address is one path, and what is the
@@ -108,4 +110,39 @@ func TestServerWay(t *testing.T) {
 			t.Errorf("%q is taken", address)
 		}
 	}
+}
+
+// The canaries look at what goes to an address that the session's agent has.
+func TestLeakToAnAddress(t *testing.T) {
+	outside := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if raw, _ := io.ReadAll(r.Body); len(raw) > 0 {
+			t.Errorf("the server got %q", raw)
+		}
+	}))
+	defer outside.Close()
+	var way Way
+	r, id := canaryRig(t, CanariesStop, &way, func(context.Context, *fakeConv) error { return nil })
+	r.wantStop(t, id, "go", acp.StopEndTurn)
+	s, err := r.router.session(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	b := s.backend
+	s.servers.all = []*server{{Type: "http", Name: "db", URL: outside.URL, allowed: true}}
+	s.mu.Unlock()
+	dial := b.serverDoors()[0].Dial
+	inside := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}}
+	defer inside.CloseIdleConnections()
+	resp, err := inside.Post("http://127.0.0.1:4711"+serverPath, "application/json", strings.NewReader(`{"x":"`+canaryToken+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("the agent is answered %s", resp.Status)
+	}
+	r.editor.Wait(t, "what is said about it", func() bool {
+		return strings.Contains(r.said(id), "was seen in what the agent sends to the MCP server db")
+	})
 }
