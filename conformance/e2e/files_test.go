@@ -58,11 +58,14 @@ func (b *buffers) openIn(w *world, project string) *session {
 }
 
 // The agent sees what is not saved and changes it in the editor, which is never
-// asked for a file that rules close or that a link of the agent's leads to.
+// asked for a file that rules close or that a link of the agent's leads to, nor to
+// write one that is protected.
 func testBuffers(t *testing.T, w *world, edit func(path, old, new string) step) {
 	project, outside := w.mkdir("project"), w.mkdir("outside")
 	w.write(project, "a.txt", "on the disk\n")
 	w.write(project, ".env", "KEY=ignored-value-91\n")
+	w.write(project, ".envrc", "theirs\n")
+	w.write(w.mkdir("project/deploy"), "run.sh", "theirs\n")
 	w.write(outside, "secret.txt", "outside-value-92\n")
 	b := &buffers{texts: map[string]string{project + "/a.txt": "not yet saved\n"}}
 	s := b.openIn(w, project)
@@ -84,6 +87,13 @@ func testBuffers(t *testing.T, w *world, edit func(path, old, new string) step) 
 		t.Errorf("the closed file: %q, on the disk %q", turn.text(), w.read(project+"/.env"))
 	}
 
+	for _, protected := range []string{".envrc", "deploy/run.sh"} { // by gander, and by the policy of the person
+		turn = s.prompt(script(t, edit(project+"/"+protected, "theirs", "the agent's"), step{"text": "{{last_tool_result}}"})).done("end_turn")
+		if got := w.read(project + "/" + protected); got != "theirs\n" {
+			t.Errorf("%s holds %q; the agent was told %q", protected, got, turn.text())
+		}
+	}
+
 	s.prompt(script(t, w.linkOut(outside), says("linked"))).done("end_turn")
 	for _, name := range []string{"/link.txt", "/dir/secret.txt"} {
 		turn = s.prompt(script(t, edit(project+name, "outside", "inside"), step{"text": "{{last_tool_result}}"})).done("end_turn")
@@ -100,7 +110,8 @@ func testBuffers(t *testing.T, w *world, edit func(path, old, new string) step) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, asked := range b.asked {
-		if !strings.HasSuffix(asked, project+"/a.txt") {
+		reads := strings.HasPrefix(asked, "fs/read_text_file ")
+		if !strings.HasSuffix(asked, project+"/a.txt") && !(reads && (strings.HasSuffix(asked, "/.envrc") || strings.HasSuffix(asked, "/deploy/run.sh"))) {
 			t.Errorf("the editor was asked: %s", asked)
 		}
 	}
@@ -120,7 +131,7 @@ func (w *world) linkOut(outside string) step {
 func TestFilesOfTheEditor(t *testing.T) {
 	for _, d := range drivers {
 		cell{agents[0], d}.run(t, 0, func(t *testing.T, w *world) {
-			w.write(w.mkdir("gander"), "config.json", `{}`)
+			w.write(w.mkdir("gander"), "config.json", `{"policy": {"writes": {"protect": ["/deploy"]}}}`)
 			testBuffers(t, w, func(path, old, new string) step {
 				return step{"tool": "edit", "args": map[string]any{"path": path, "before": old, "after": new}}
 			})
@@ -131,7 +142,7 @@ func TestFilesOfTheEditor(t *testing.T) {
 // With the developer tools both do.
 func TestFilesOfTheEditorByDeveloperTools(t *testing.T) {
 	inCells(t, func(t *testing.T, w *world) {
-		w.write(w.mkdir("gander"), "config.json", `{"tools": "developer"}`)
+		w.write(w.mkdir("gander"), "config.json", `{"tools": "developer", "policy": {"writes": {"protect": ["/deploy"]}}}`)
 		testBuffers(t, w, func(path, old, new string) step {
 			return step{"tool": w.cell.developerTool("text_editor"), "args": map[string]any{"command": "str_replace", "path": path, "old_str": old, "new_str": new}}
 		})
