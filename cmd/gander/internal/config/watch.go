@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -16,6 +17,8 @@ const (
 	// settle is how long files must be quiet before they are read again: an
 	// editor's save is several events.
 	settle = 75 * time.Millisecond
+	// breath is between the taking of two events.
+	breath = settle / 3
 	// longest is how long events that do not end put that off.
 	longest = time.Second
 	// pollEvery is how often files are looked at that no event told of.
@@ -28,56 +31,73 @@ const (
 // come one at a time. Where no event tells of a change (the system has no watches left, or
 // the file system is another machine's), it is found by a look every two seconds.
 func (c *Config) Watch(ctx context.Context, changed func(*Config, error)) error {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		watcher = &fsnotify.Watcher{} // one that tells nothing
-	} else {
+	told := make(chan struct{}, 1)
+	w := watch{current: c, seen: c.seen}
+	if watcher, err := fsnotify.NewWatcher(); err == nil {
+		w.add = watcher.Add
+		var taking sync.WaitGroup
+		taking.Go(func() { take(ctx, watcher, told) })
+		defer taking.Wait()
 		defer watcher.Close()
 	}
-	w := watch{current: c, seen: c.seen, add: watcher.Add}
-	if err != nil {
-		w.add = func(string) error { return err }
+	return w.run(ctx, told, changed)
+}
+
+// take takes events, of which told gets one, until the watcher is closed: what adds a
+// directory may wait for that. A program that writes to a file beside those that are
+// watched makes tens of thousands in a second, which the kernel keeps as one as long as
+// nobody takes them.
+func take(ctx context.Context, watcher *fsnotify.Watcher, told chan<- struct{}) {
+	for events, errs := watcher.Events, watcher.Errors; events != nil || errs != nil; {
+		select {
+		case _, open := <-events:
+			if !open {
+				events = nil
+				continue
+			}
+		case _, open := <-errs: // an overflow: anything may have changed
+			if !open {
+				errs = nil
+				continue
+			}
+		}
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+		select {
+		case <-time.After(breath):
+		case <-ctx.Done():
+		}
 	}
-	return w.run(ctx, watcher.Events, watcher.Errors, changed)
 }
 
 // A watch is a Watch under way; one goroutine owns it.
 type watch struct {
 	current *Config
 	seen    [sha256.Size]byte
-	add     func(dir string) error // watches a directory; one that is watched is nothing new
+	add     func(dir string) error // watches a directory; one that is watched is nothing new. nil where nothing can be
 }
 
-func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error)) error {
+func (w *watch) run(ctx context.Context, told <-chan struct{}, changed func(*Config, error)) error {
 	quiet := time.NewTimer(settle)
 	quiet.Stop()
 	defer quiet.Stop()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	var since time.Time // the first event that is not dealt with
-	event := func() {
-		if since.IsZero() {
-			since = time.Now()
-		}
-		if time.Since(since) < longest {
-			quiet.Reset(settle)
-		}
-	}
-	w.look(changed) // what changed before the watch stood
+	w.look(changed)     // what changed before the watch stood
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case _, open := <-events:
-			if !open {
-				events = nil
+		case <-told:
+			if since.IsZero() {
+				since = time.Now()
 			}
-			event()
-		case _, open := <-errs: // an overflow: anything may have changed
-			if !open {
-				errs = nil
+			if time.Since(since) < longest {
+				quiet.Reset(settle)
 			}
-			event()
 		case <-quiet.C:
 			since = time.Time{}
 			w.look(changed)
@@ -91,7 +111,9 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, errs <-ch
 
 // look watches where the files are now, and reads them if they are different.
 func (w *watch) look(changed func(*Config, error)) {
-	w.addAll()
+	if w.add != nil {
+		w.addAll()
+	}
 	w.reload(changed)
 }
 

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 type change struct {
@@ -125,6 +126,44 @@ func TestWatchMadeMeanwhile(t *testing.T) {
 	}
 }
 
+// A program that writes and writes to a file beside those that are watched does not make
+// the watch work and work.
+func TestStorm(t *testing.T) {
+	dir := t.TempDir()
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watcher.Add(dir); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{}, 1)
+	taken := make(chan struct{})
+	go func() { defer close(taken); take(t.Context(), watcher, told) }()
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	times, writes := 0, 0
+	for end := time.Now().Add(10 * breath); time.Now().Before(end); writes++ {
+		if _, err := log.WriteString("x"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-told:
+			times++
+		default:
+		}
+	}
+	if err := errors.Join(log.Close(), watcher.Close()); err != nil {
+		t.Fatal(err)
+	}
+	<-taken
+	if times == 0 || times > 12 || writes < 10*times {
+		t.Errorf("%d writes are told %d times", writes, times)
+	}
+}
+
 // Where nothing is told, a look finds what changed.
 func TestWatchWithoutEvents(t *testing.T) {
 	home := t.TempDir()
@@ -132,12 +171,12 @@ func TestWatchWithoutEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := watch{current: c, seen: c.seen, add: func(string) error { return syscall.ENOSPC }}
+	w := watch{current: c, seen: c.seen}
 	changes := make(chan change, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- w.run(ctx, nil, nil, func(c *Config, err error) { changes <- change{c, err} }) }()
+	go func() { done <- w.run(ctx, nil, func(c *Config, err error) { changes <- change{c, err} }) }()
 	save(t, filepath.Join(home, UserFile), level("info"))
 	waitFor(t, changes, "info")
 	save(t, filepath.Join(home, UserFile), level("debug"))
