@@ -139,10 +139,7 @@ func (w *watch) reload(changed func(*Config, error)) {
 func (w *watch) addAll() {
 	var before []string
 	for range 8 {
-		var dirs []string
-		for _, file := range w.current.watched() {
-			dirs = append(dirs, directories(file)...)
-		}
+		dirs := w.current.watched()
 		if slices.Equal(dirs, before) {
 			return
 		}
@@ -171,20 +168,17 @@ func directories(file string) []string {
 	return dirs
 }
 
-func (c *Config) files() []string {
-	files := []string{c.userPath()}
-	if c.o.ProjectDir != "" {
-		files = append(files, filepath.Join(c.o.ProjectDir, ProjectFile))
-	}
-	return files
-}
-
-// watched are the files whose changes count.
+// watched are the directories in which changes count. The project's is none that a link
+// in the project leads to.
 func (c *Config) watched() []string {
-	if c.Model.APIKeyFile == "" {
-		return c.files()
+	dirs := directories(c.userPath())
+	if c.o.ProjectDir != "" {
+		dirs = append(dirs, c.o.ProjectDir)
 	}
-	return append(c.files(), c.Model.APIKeyFile)
+	if c.Model.APIKeyFile != "" {
+		dirs = append(dirs, directories(c.Model.APIKeyFile)...)
+	}
+	return dirs
 }
 
 // sameOptions are those that load c again.
@@ -207,9 +201,12 @@ func (k keyFile) sum(files [sha256.Size]byte) [sha256.Size]byte {
 // filesSum is the fingerprint without the file of the key.
 func (c *Config) filesSum() [sha256.Size]byte {
 	h := sha256.New()
-	for _, file := range c.files() {
-		data, err := readRegular(file)
-		fmt.Fprintf(h, "%d %v\n%s", len(data), err, data)
+	files := []*file{readFile(c.userPath())}
+	if c.o.ProjectDir != "" {
+		files = append(files, readProjectFile(c.o.ProjectDir))
+	}
+	for _, f := range files {
+		fmt.Fprintf(h, "%d %v\n%s", len(f.data), f.err, f.data)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

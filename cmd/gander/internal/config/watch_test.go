@@ -107,6 +107,28 @@ func TestWatchLink(t *testing.T) {
 	waitFor(t, changes, "debug")
 }
 
+// A link in the project's place leads nowhere.
+func TestWatchFollowsNoLinkOfAProject(t *testing.T) {
+	project, outside := t.TempDir(), t.TempDir()
+	c, err := Load(Options{Home: t.TempDir(), ProjectDir: project})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(outside, "settings.json")
+	write(t, target, level("info"))
+	if err := os.Symlink(target, filepath.Join(project, ProjectFile)); err != nil {
+		t.Skip("this system has no links for this person:", err)
+	}
+	before := c.fingerprint()
+	write(t, target, level("debug"))
+	if c.fingerprint() != before {
+		t.Error("what a link leads to was read")
+	}
+	if slices.Contains(c.watched(), outside) {
+		t.Error("what a link leads to is watched")
+	}
+}
+
 // Directories that are made while the nearest one is looked for are watched all the same.
 func TestWatchMadeMeanwhile(t *testing.T) {
 	top := t.TempDir()
