@@ -208,3 +208,40 @@ func TestFollowsInTime(t *testing.T) {
 		})
 	}
 }
+
+// The system tells errors while it holds what it needs to add a directory: they are taken
+// also while somebody adds one, for whom who takes events waits.
+func TestErrorsAreTakenMeanwhile(t *testing.T) {
+	made := make(chan *fsnotify.Watcher, 1)
+	w := newWatcher(nil, 0, time.Hour, func() (*fsnotify.Watcher, error) {
+		fs, err := fsnotify.NewWatcher()
+		made <- fs
+		return fs, err
+	})
+	defer w.Close()
+	root := t.TempDir()
+	s, err := NewSet(SetOptions{Root: root, Watcher: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	fs := <-made
+	for deadline := time.Now().Add(30 * time.Second); len(fs.WatchList()) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the rules are not watched")
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := os.WriteFile(filepath.Join(root, FileName), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		time.Sleep(10 * time.Millisecond) // so that the event is being looked at
+		select {
+		case fs.Errors <- errors.New("it cannot be removed"):
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody takes an error")
+		}
+	}
+}

@@ -24,9 +24,10 @@ import (
 // gets none looks more often instead, and so does every one that is young: what is over
 // soon has taken nothing.
 type Watcher struct {
-	log  *slog.Logger
-	stop chan struct{}
-	done chan struct{}
+	log    *slog.Logger
+	stop   chan struct{}
+	done   chan struct{}
+	taking sync.WaitGroup
 
 	mu   sync.Mutex               // guards what is below
 	fs   *fsnotify.Watcher        // nil as long as the system has given none
@@ -74,6 +75,7 @@ func (w *Watcher) Close() error {
 	if w.fs == nil {
 		return nil
 	}
+	defer w.taking.Wait()
 	return w.fs.Close()
 }
 
@@ -151,6 +153,7 @@ func (w *Watcher) run(youth, poll time.Duration, watch func() (*fsnotify.Watcher
 	grown := time.After(youth)
 	var due <-chan time.Time
 	concerned := map[*Set]bool{}
+	lost := make(chan struct{}, 1) // events were
 	fs := &fsnotify.Watcher{}      // until there is one
 	var events chan fsnotify.Event // those of fs, or nil while a look stands for them
 	for {
@@ -167,6 +170,7 @@ func (w *Watcher) run(youth, poll time.Duration, watch func() (*fsnotify.Watcher
 			w.fs = got
 			w.mu.Unlock()
 			fs = got
+			w.taking.Go(func() { w.takeErrors(got.Errors, lost) })
 			often = poll
 			look.Reset(0)
 		case e := <-events:
@@ -179,11 +183,8 @@ func (w *Watcher) run(youth, poll time.Duration, watch func() (*fsnotify.Watcher
 			case due == nil:
 				due = time.After(debounce)
 			}
-		case err := <-fs.Errors:
-			w.log.Debug("watching ignore rules", "error", err)
-			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.refreshAll()
-			}
+		case <-lost:
+			w.refreshAll()
 		case <-look.C:
 			w.refreshAll()
 			events = fs.Events
@@ -194,6 +195,20 @@ func (w *Watcher) run(youth, poll time.Duration, watch func() (*fsnotify.Watcher
 			}
 			clear(concerned)
 			due = nil
+		}
+	}
+}
+
+// takeErrors takes errors until there are no more. It waits for nobody: some are told while
+// no directory can be added, for which mu may be held.
+func (w *Watcher) takeErrors(errs <-chan error, lost chan<- struct{}) {
+	for err := range errs {
+		w.log.Debug("watching ignore rules", "error", err)
+		if errors.Is(err, fsnotify.ErrEventOverflow) {
+			select {
+			case lost <- struct{}{}:
+			default:
+			}
 		}
 	}
 }
