@@ -33,7 +33,8 @@ type parking struct {
 // parked is an open that waits.
 type parked struct {
 	t     *task
-	fifo  int // O_PATH
+	id    uint64 // of the call: what it is in is another's once it is answered
+	fifo  int    // O_PATH
 	write bool
 	why   unix.Errno // it waits no more, as its caller has died or got a signal, else 0; guarded by parking.mu
 	woken bool       // by that of another; guarded by parking.mu
@@ -49,7 +50,7 @@ func (t *task) openFIFO(path, flags int, o *object) (int, unix.Errno) {
 	if flags&unix.O_NONBLOCK != 0 || flags&unix.O_ACCMODE == unix.O_RDWR {
 		return reopen(path, flags&openFlags, 0)
 	}
-	p := &parked{t: t, fifo: path, write: flags&unix.O_ACCMODE != unix.O_RDONLY, file: o.inode(), early: -1}
+	p := &parked{t: t, id: t.n.id, fifo: path, write: flags&unix.O_ACCMODE != unix.O_RDONLY, file: o.inode(), early: -1}
 	if e := p.lookOut(); e != 0 {
 		return -1, e
 	}
@@ -159,7 +160,7 @@ func (k *parking) watch() {
 		}
 		for _, p := range waiting {
 			why := p.t.signalled()
-			if !p.t.waits() {
+			if !p.t.g.listener.valid(p.id) {
 				why = unix.EINTR
 			}
 			k.mu.Lock()
