@@ -1,9 +1,11 @@
 package enforce
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,9 +20,16 @@ const stuckUse = "going on beside a call that waits"
 // slowUse makes calls at the same time, all of which take long.
 const slowUse = "calls together that take long"
 
+// unhurriedUse does something for a while between its calls.
+const unhurriedUse = "a call now and then"
+
 func stuckUses() map[string]func(string) ([]byte, error) {
 	const opens = `for i in $(seq 200); do : < open; done`
 	return map[string]func(string) ([]byte, error){
+		unhurriedUse: script(`for i in $(seq 300); do
+: < open
+for j in 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9; do for k in 0 1 2 3 4 5 6 7 8 9; do :; done; done
+done`),
 		slowUse: script(`(` + opens + `) & one=$!; (` + opens + `) & two=$!; wait $one && wait $two`),
 		stuckUse: script(`echo > a; mv a b & echo $! > pid.new; cp pid.new pid
 until [ -e go ]; do sleep 0.02; done; cat open > copy; wait; test -e b`),
@@ -104,5 +113,53 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}
+	}
+}
+
+// oneProcessor leaves all threads, and what they start, one of the processors.
+func oneProcessor(t *testing.T) {
+	t.Helper()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; one.Count() == 0; i++ {
+		if before.IsSet(i) {
+			one.Set(i)
+		}
+	}
+	set := func(cpus *unix.CPUSet) {
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, thread := range threads {
+			tid, err := strconv.Atoi(thread.Name())
+			if err == nil {
+				err = unix.SchedSetaffinity(tid, cpus)
+			}
+			if err != nil && !errors.Is(err, unix.ESRCH) { // it ended meanwhile
+				t.Fatal(err)
+			}
+		}
+	}
+	set(&one)
+	t.Cleanup(func() { set(&before) })
+}
+
+// A program that is alone is no crowd, also where it runs, and calls again, in the place
+// of who gave it its answer.
+func TestAloneIsNoCrowd(t *testing.T) {
+	requireSupport(t)
+	oneProcessor(t)
+	dir, _ := stage(t)
+	s := start(t, dir, testPolicy(), placement{}, "use", unhurriedUse)
+	var r report
+	s.run(t, &r)
+	if !r.Leak {
+		t.Fatalf("the work fails: %s", r.Said)
+	}
+	if left := s.guard.crew.crowd.Load(); left != 0 {
+		t.Errorf("the turn would be passed on at once for %d more calls", left)
 	}
 }

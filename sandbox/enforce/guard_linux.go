@@ -248,16 +248,12 @@ func (g *Guard) serve(w *worker) bool {
 	more := w.thread() != w.last && g.listener.pending()
 	w.last = w.thread()
 	c.streak.crossed = c.streak.crossed || more // with begin the turn may go
-	begun := time.Now()
 	call := c.begin()
 	if c.crowd.Load() > 0 {
 		c.crowd.Add(-1)
 		g.give(call)
 	}
 	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, begins: &w.begins, tid: w.thread(), memory: -1})
-	if time.Since(begun) > slowAnswer && g.listener.pending() {
-		c.crowd.Store(crowdCalls)
-	}
 	mine := c.done(call)
 	w.rest()
 	return mine
@@ -284,9 +280,14 @@ func blockSignals() error {
 
 func (g *Guard) answer(t *task) {
 	defer t.close()
+	begun := time.Now()
 	a := done(unix.ENOSYS)
 	if do := g.calls[t.n.nr]; do != nil {
 		a = do(t)
+	}
+	// Not after the answer, when who has it may run in this one's place, and call again.
+	if time.Since(begun) > slowAnswer && g.listener.pending() {
+		g.crew.crowd.Store(crowdCalls)
 	}
 	g.listener.reply(t.n.id, a)
 }

@@ -49,7 +49,7 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 		fd, err = unix.Openat2(base, rest, &how)
 	}
 	switch {
-	case errors.Is(err, unix.ENOENT) && !links && name[0] == '/' && !ofCaller:
+	case errors.Is(err, unix.ENOENT) && !links && !ofCaller && t.stays(dir, name, absolute, renamed):
 		return -1, unix.ENOENT, true
 	case err != nil:
 		return -1, 0, false
@@ -81,6 +81,15 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 		return -1, e, true
 	}
 	return fd, 0, true
+}
+
+// stays reports whether a path of the caller still begins where it did when it was absolute.
+func (t *task) stays(dir int32, name, absolute string, renamed uint64) bool {
+	if name[0] == '/' {
+		return true
+	}
+	now, ok := t.absolute(dir, name)
+	return ok && now == absolute && !t.g.renames.since(renamed)
 }
 
 // judgeReached decides about a file that was opened by a path that does not say where it
