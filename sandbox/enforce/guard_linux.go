@@ -54,6 +54,7 @@ type Guard struct {
 	trees []*tree
 	// O_PATH descriptors of /, /proc and /proc/self/fd.
 	slash, proc, descriptors int
+	load                     int // /proc/loadavg; -1 where there is none
 	mounts                   *mountTable
 	listener                 listener
 	calls                    map[int32]func(*task) answer
@@ -75,7 +76,7 @@ func New(o Options) (*Guard, error) {
 	if o.Denied == nil {
 		o.Denied = func(Denial) {}
 	}
-	g := &Guard{o: o, crew: newCrew(), slash: -1, proc: -1, descriptors: -1, self: unix.Getpid(), calls: map[int32]func(*task) answer{}, names: map[int32]string{}}
+	g := &Guard{o: o, crew: newCrew(), slash: -1, proc: -1, descriptors: -1, load: -1, self: unix.Getpid(), calls: map[int32]func(*task) answer{}, names: map[int32]string{}}
 	for _, c := range openCalls() {
 		g.calls[int32(c.nr)], g.names[int32(c.nr)] = c.do, "open"
 	}
@@ -103,6 +104,9 @@ func (g *Guard) open() (err error) {
 	}
 	if g.descriptors, err = openPath("/proc/self/fd"); err != nil {
 		return err
+	}
+	if fd, err := unix.Openat(g.proc, "loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		g.load = fd
 	}
 	if g.mounts, err = newMountTable(g.o.StaticMounts); err != nil {
 		return err
@@ -180,7 +184,7 @@ func (g *Guard) release() {
 	if g.listener > 0 {
 		_ = unix.Close(int(g.listener))
 	}
-	for _, fd := range []int{g.slash, g.proc, g.descriptors} {
+	for _, fd := range []int{g.slash, g.proc, g.descriptors, g.load} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -193,8 +197,9 @@ type worker struct {
 	path   []byte
 	last   int // the thread whose call it answered last
 	begins beginning
-	calls  int // since it rested
-	rested time.Time
+	// Of the calls that it answered, when it last counted enough of them, and when it rested.
+	calls           int
+	counted, rested time.Time
 }
 
 func newWorker() *worker {
@@ -204,19 +209,22 @@ func newWorker() *worker {
 // thread is that of the caller.
 func (w *worker) thread() int { return int(w.n.pid) }
 
-// rest lets the scheduler of goroutines have this one now and then. It wants the
-// processor back of one that is never done, for which it looks, in a thread of its own,
-// fifty thousand times a second.
+// rest lets the scheduler of goroutines have this one now and then, which takes as long as
+// three answers. It wants the processor back of one that is never done, for which it looks,
+// in a thread of its own, fifty thousand times a second.
 func (w *worker) rest() {
 	const (
 		someCalls    = 32                   // who answers fewer waits between them
+		within       = 3 * time.Millisecond // so does who needs longer for them
 		atLeastEvery = 5 * time.Millisecond // of the 10 that it bears
 	)
 	if w.calls++; w.calls < someCalls {
 		return
 	}
-	w.calls = 0
-	if now := time.Now(); now.Sub(w.rested) > atLeastEvery {
+	now := time.Now()
+	quick := now.Sub(w.counted) < within
+	w.calls, w.counted = 0, now
+	if quick && now.Sub(w.rested) > atLeastEvery {
 		w.rested = now
 		runtime.Gosched()
 	}
@@ -228,12 +236,12 @@ func (g *Guard) work() {
 	defer w.begins.close()
 	for g.crew.await() {
 		for mine := true; mine; {
-			called, over := g.listener.await(forever)
+			called, over := g.listener.next(w.n)
 			if over {
 				g.crew.end()
 				return
 			}
-			if called && g.listener.receive(w.n) {
+			if called {
 				mine = g.serve(w) && !(g.crew.streak.add() && g.lend())
 			}
 		}

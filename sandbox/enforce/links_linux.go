@@ -26,6 +26,7 @@ type linkIndex struct {
 	inodes map[inode]Access
 	policy Policy // by which it was made
 	stale  bool   // events were lost, or something could not be watched
+	queue  [4 << 10]byte
 }
 
 func newLinkIndex(t *tree) *linkIndex { return &linkIndex{tree: t, fd: -1} }
@@ -97,13 +98,12 @@ func (x *linkIndex) see(rel string, dir bool) {
 
 // drain takes in what happened since the last look.
 func (x *linkIndex) drain() {
-	var buf [64 << 10]byte
 	for {
-		n, err := unix.Read(x.fd, buf[:])
+		n, err := unix.Read(x.fd, x.queue[:])
 		if n <= 0 || err != nil {
 			break
 		}
-		x.events(buf[:n])
+		x.events(x.queue[:n])
 	}
 	if x.stale {
 		x.rebuild()

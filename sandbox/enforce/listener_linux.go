@@ -1,6 +1,8 @@
 package enforce
 
 import (
+	"fmt"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -62,9 +64,34 @@ func (l listener) prepare() {
 // forever is as long as it takes, for await.
 const forever = -time.Millisecond
 
+// receiveEnds reports whether to receive ends when no process with the filter is left.
+// Before Linux 6.11 it waits for ever then.
+var receiveEnds = sync.OnceValue(func() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	var major, minor int
+	_, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return err == nil && (major > 6 || major == 6 && minor >= 11)
+})
+
+// next waits for a call and takes it, unless its caller died meanwhile, and reports whether
+// none will come any more.
+func (l listener) next(n *notification) (called, over bool) {
+	if receiveEnds() {
+		if l.receive(n) {
+			return true, false
+		}
+		_, over = l.await(0)
+		return false, over
+	}
+	called, over = l.await(forever)
+	return called && l.receive(n), over
+}
+
 // await waits until there is a call, and reports whether one came in time, and whether
-// none will come any more, as no process with the filter is left. To receive without it
-// would be to wait for ever then, before Linux 6.11.
+// none will come any more, as no process with the filter is left.
 func (l listener) await(atMost time.Duration) (called, over bool) {
 	events := l.poll(atMost)
 	called = events&unix.POLLIN != 0

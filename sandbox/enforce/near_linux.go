@@ -1,8 +1,10 @@
 package enforce
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -20,9 +22,9 @@ import (
 // it has the turn only while a processor is idle, and loses it when a call waits for it.
 const (
 	// streakCalls is after how many calls it is judged whether they are a streak.
-	streakCalls = 16
+	streakCalls = 32
 	// streakTime is how long they may take.
-	streakTime = 4 * time.Millisecond
+	streakTime = 8 * time.Millisecond
 	// nearPatience is how long the near worker waits for the next call.
 	nearPatience = 5 * time.Millisecond
 	// busyLook is how often it looks whether a processor is idle, busyLooks after how
@@ -162,12 +164,17 @@ func (g *Guard) stayNear(w *worker) {
 // busy reports whether there is no idle processor, by the number of threads that run
 // (proc_loadavg(5)), of which this is one.
 func (g *Guard) busy() bool {
-	text, err := g.procFile("loadavg")
+	var text [64]byte
+	n, err := unix.Pread(g.load, text[:], 0)
 	if err != nil {
 		return false
 	}
-	var loads [3]float64
-	var running int
-	_, err = fmt.Sscanf(string(text), "%f %f %f %d/", &loads[0], &loads[1], &loads[2], &running)
+	const averages = 3
+	rest := text[:n]
+	for range averages {
+		_, rest, _ = bytes.Cut(rest, []byte{' '})
+	}
+	number, _, _ := bytes.Cut(rest, []byte{'/'})
+	running, err := strconv.Atoi(string(number))
 	return err == nil && running >= processors()
 }

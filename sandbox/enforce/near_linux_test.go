@@ -114,3 +114,19 @@ func TestStreak(t *testing.T) {
 		t.Error("calls now and then are a streak")
 	}
 }
+
+// A machine is busy when as many threads run as there are processors: this one does.
+func TestBusy(t *testing.T) {
+	g, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.release)
+	t.Cleanup(func() { processors = runtime.NumCPU })
+	for n, want := range map[int]bool{1: true, 1 << 20: false} {
+		processors = func() int { return n }
+		if got := g.busy(); got != want {
+			t.Errorf("%d processors: busy %v", n, got)
+		}
+	}
+}
