@@ -49,11 +49,11 @@ func (b *bench) sameRules() {
 	b.sameOpen()
 	repository, files := b.project("repository", 5000, 0), b.project("files", 20000, 0)
 	b.makeRepository(repository)
-	b.sameWork(1.3, 20, fmt.Sprintf("`git status`, %d files", b.size(5000)), repository, "git status")
+	b.sameWork(1.3, 60, fmt.Sprintf("`git status`, %d files", b.size(5000)), repository, "git status")
 	b.sameWork(5, 10, fmt.Sprintf("`grep -r`, %d files", b.size(20000)), files, "grep -r nothing . || true")
 	b.sameWork(4, 10, fmt.Sprintf("`tar`, %d files", b.size(20000)), files, "tar -c . | cat >/dev/null")
-	b.sameWork(1.05, 5, "`go build`, cold", b.goProject(), "GOCACHE=$PWD/cache GOFLAGS=-buildvcs=false go build -o program . && rm -r cache")
-	b.sameWork(1.1, 20, "start of node", files, "node -e 0")
+	b.sameWork(1.05, 9, "`go build`, cold", b.goProject(), "GOCACHE=$PWD/cache GOFLAGS=-buildvcs=false go build -o program . && rm -r cache")
+	b.sameWork(1.1, 60, "start of node", files, "node -e 0")
 	b.sameMasks()
 }
 
