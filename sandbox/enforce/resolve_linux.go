@@ -49,7 +49,7 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 		fd, err = unix.Openat2(base, rest, &how)
 	}
 	switch {
-	case errors.Is(err, unix.ENOENT) && !links && !ofCaller && t.stays(dir, name, absolute, renamed):
+	case errors.Is(err, unix.ENOENT) && !links && !ofCaller && t.missing(dir, name):
 		return -1, unix.ENOENT, true
 	case err != nil:
 		return -1, 0, false
@@ -83,13 +83,21 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 	return fd, 0, true
 }
 
-// stays reports whether a path of the caller still begins where it did when it was absolute.
-func (t *task) stays(dir int32, name, absolute string, renamed uint64) bool {
+// missing reports whether a path that led nowhere from where the caller was leads nowhere,
+// and over no links, from where it is: a directory may have moved since its path was read.
+func (t *task) missing(dir int32, name string) bool {
 	if name[0] == '/' {
 		return true
 	}
-	now, ok := t.absolute(dir, name)
-	return ok && now == absolute && !t.g.renames.since(renamed)
+	base, e := t.base(dir, name)
+	if e != 0 {
+		return false
+	}
+	fd, err := unix.Openat2(base, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: t.g.fixed() | unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return errors.Is(err, unix.ENOENT)
 }
 
 // judgeReached decides about a file that was opened by a path that does not say where it

@@ -364,12 +364,16 @@ func race(dir string) map[string]int {
 }
 
 // climbs is what climb did.
-type climbs struct{ Tried, Read, Written int64 }
+type climbs struct{ Tried, Read, Written, Missed int64 }
 
-// climb opens what is above a directory by way of it.
+// climb opens what is above a directory by way of it, and what is in it.
 func climb(dir string) (done climbs) {
 	var wg sync.WaitGroup
 	up := "/a/" + strings.Repeat("b/../", 700)
+	moved, err := unix.Open("a/b", unix.O_PATH|unix.O_DIRECTORY, 0)
+	for err != nil { // it is away
+		moved, err = unix.Open("a/b", unix.O_PATH|unix.O_DIRECTORY, 0)
+	}
 	for _, way := range []string{dir + up, "." + up} {
 		wg.Go(func() {
 			for {
@@ -381,6 +385,14 @@ func climb(dir string) (done climbs) {
 					}
 					if fd, err := unix.Open(way+"protected", unix.O_WRONLY|unix.O_APPEND, 0); err == nil {
 						atomic.AddInt64(&done.Written, 1)
+						_ = unix.Close(fd)
+					}
+					for range 50 { // a way up takes as long
+						fd, err := unix.Openat(moved, "there", unix.O_RDONLY, 0)
+						if err != nil {
+							atomic.AddInt64(&done.Missed, 1)
+							continue
+						}
 						_ = unix.Close(fd)
 					}
 				}
@@ -395,7 +407,7 @@ func climb(dir string) (done climbs) {
 }
 
 // Where ".." leads changes when the directory before it is moved. What is opened by such
-// a path is judged by where it is.
+// a path is judged by where it is. What is in the directory is found wherever it is.
 func TestClimbing(t *testing.T) {
 	requireSupport(t)
 	for who, where := range placements(t) {
@@ -416,6 +428,9 @@ func testClimbing(t *testing.T, where placement) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "a/b/there"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	p := &rules{closed: []string{"/config/closed"}, readOnly: []string{"/config/protected"}}
 	s := start(t, dir, func() Policy { return p }, where, "climb")
 	one, other := filepath.Join(dir, "a/b"), filepath.Join(dir, "config/b")
@@ -432,6 +447,9 @@ func testClimbing(t *testing.T, where placement) {
 	t.Logf("%+v", done)
 	if done.Tried < 100 || done.Read > 0 || done.Written > 0 {
 		t.Errorf("closed files were opened: %+v", done)
+	}
+	if done.Missed > 0 {
+		t.Errorf("what is in a directory that is moved was not found: %+v", done)
 	}
 }
 
