@@ -36,9 +36,7 @@ func TestAgain(t *testing.T) {
 		}
 	}
 	r.start()
-	await(t, "the first iteration", func() bool {
-		return r.plane.count(func(e telemetry.Event) bool { return e.Type == telemetry.IterationStart }) == 1
-	})
+	await(t, "the first iteration", func() bool { return r.plane.count(isBegin) == 1 })
 	select {
 	case n := <-ran:
 		t.Errorf("iteration %d runs before anybody has looked", n)

@@ -333,6 +333,8 @@ func begin(n int64) telemetry.Event {
 	return telemetry.Event{Type: telemetry.IterationStart, Iteration: n, Summary: fmt.Sprintf("Starting iteration %d", n)}
 }
 
+func isBegin(e telemetry.Event) bool { return e.Type == telemetry.IterationStart }
+
 func end(n int64) telemetry.Event {
 	return telemetry.Event{Type: telemetry.IterationEnd, Iteration: n, Summary: "Completed: 0 actions, 0 errors", Status: string(telemetry.OK)}
 }

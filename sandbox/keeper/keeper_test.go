@@ -449,7 +449,7 @@ func TestSilentLoop(t *testing.T) {
 func TestStoppedWhileNobodyKept(t *testing.T) {
 	r := newRig(t, func(l *fakeLoop) { l.say(begin(1)); _, _ = l.until("never") })
 	r.start()
-	await(t, "the iteration", func() bool { return len(r.plane.has()) == 1 })
+	await(t, "the iteration", func() bool { return r.plane.count(isBegin) == 1 })
 	r.stop()
 	if err := r.gone(); err != nil {
 		t.Fatal(err)
