@@ -3,29 +3,37 @@ package sessions
 import (
 	"encoding/json"
 	"time"
+
+	"gander.dev/gander/acp"
 )
+
+// envelope is what every record has, and what an Update has beside it: nearly all of a
+// transcript is updates, which are so read in one go.
+type envelope struct {
+	Type      Type            `json:"type"`
+	ID        string          `json:"id"`
+	TurnID    string          `json:"turnId"`
+	Timestamp int64           `json:"timestamp"`
+	Update    json.RawMessage `json:"update"`
+	Sent      json.RawMessage `json:"sent"`
+}
 
 // decodeRecord reads a line. It never fails: what it does not understand is an
 // Unknown record. The record keeps line as its Raw.
 func decodeRecord(line []byte) Record {
-	var envelope struct {
-		Type      Type   `json:"type"`
-		ID        string `json:"id"`
-		TurnID    string `json:"turnId"`
-		Timestamp int64  `json:"timestamp"`
-	}
 	r := Record{Raw: line}
-	if err := json.Unmarshal(line, &envelope); err != nil {
+	var e envelope
+	if err := json.Unmarshal(line, &e); err != nil {
 		r.Body = Unknown{Kind: typeOf(line)}
 		return r
 	}
-	r.ID, r.TurnID = envelope.ID, envelope.TurnID
-	if envelope.Timestamp != 0 {
-		r.Time = time.UnixMilli(envelope.Timestamp)
+	r.ID, r.TurnID = e.ID, e.TurnID
+	if e.Timestamp != 0 {
+		r.Time = time.UnixMilli(e.Timestamp)
 	}
-	body, err := decodeBody(envelope.Type, line)
+	body, err := decodeBody(&e, line)
 	if err != nil {
-		body = Unknown{Kind: envelope.Type}
+		body = Unknown{Kind: e.Type}
 	}
 	r.Body = body
 	if h, ok := body.(Header); ok {
@@ -46,8 +54,8 @@ func typeOf(line []byte) Type {
 	return t
 }
 
-func decodeBody(t Type, line []byte) (Body, error) {
-	switch t {
+func decodeBody(e *envelope, line []byte) (Body, error) {
+	switch e.Type {
 	case TypeSession:
 		return decodeAs[Header](line)
 	case TypeMessage:
@@ -55,7 +63,12 @@ func decodeBody(t Type, line []byte) (Body, error) {
 	case TypeCompaction:
 		return decodeAs[Compaction](line)
 	case TypeUpdate:
-		return decodeAs[Update](line)
+		u := Update{Update: e.Update}
+		if len(e.Sent) == 0 {
+			return u, nil
+		}
+		err := json.Unmarshal(e.Sent, &u.Sent)
+		return u, err
 	case TypePermission:
 		return decodeAs[Permission](line)
 	case TypeElicitation:
@@ -79,8 +92,26 @@ func decodeBody(t Type, line []byte) (Body, error) {
 	case TypeChanges:
 		return decodeAs[Changes](line)
 	default:
-		return Unknown{Kind: t}, nil
+		return Unknown{Kind: e.Type}, nil
 	}
+}
+
+// memberOf is the raw value of a member of a raw object; nil when there is none.
+func memberOf(object json.RawMessage, name string) json.RawMessage {
+	var found json.RawMessage
+	for key, value := range acp.Members(object) {
+		if string(key) == name {
+			found = value
+		}
+	}
+	return found
+}
+
+// stringOf is a raw JSON string; empty for anything else.
+func stringOf(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s) // anything else is as good as absent
+	return s
 }
 
 func decodeAs[B Body](line []byte) (Body, error) {

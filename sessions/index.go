@@ -35,6 +35,9 @@ type index struct {
 	read    int64       // bytes of it
 	lines   int         // of the file
 	entries map[acp.SessionID]*entry
+	// summing is held, by the id of a transcript, by who reads it: nobody reads
+	// what another one is about to know, or waits for a long one that is not his.
+	summing [64]sync.Mutex
 }
 
 // entry is one line of the index.
@@ -134,32 +137,69 @@ func (x *index) load(path string) {
 func (s *Store) fresh(ctx context.Context, files []transcriptFile) ([]*entry, error) {
 	x := &s.index
 	x.mu.Lock()
-	defer x.mu.Unlock()
 	x.load(s.indexPath())
 	if x.entries == nil {
 		x.entries = map[acp.SessionID]*entry{}
 	}
+	x.mu.Unlock()
 	out := make([]*entry, 0, len(files))
 	var changed []*entry
 	for _, f := range files {
-		e := x.entries[f.id]
-		if e == nil || e.size != f.size || e.mtime != f.mtime {
-			var err error
-			if e, err = s.sum(ctx, f, e); err != nil {
-				if errors.Is(err, fs.ErrNotExist) {
-					continue
-				}
-				return nil, fmt.Errorf("reading session %s: %w", f.id, err)
-			}
-			x.entries[f.id] = e
+		e, read, err := s.freshEntry(ctx, f)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading session %s: %w", f.id, err)
+		}
+		if read {
 			changed = append(changed, e)
 		}
 		if e.headed() {
 			out = append(out, e)
 		}
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	s.saveIndex(x, changed)
 	return out, nil
+}
+
+// freshEntry is the entry of a transcript, brought up to date; read is whether the
+// transcript had to be read for that.
+func (s *Store) freshEntry(ctx context.Context, f transcriptFile) (e *entry, read bool, err error) {
+	x := &s.index
+	turn := &x.summing[crc32.ChecksumIEEE([]byte(f.id))%uint32(len(x.summing))]
+	turn.Lock()
+	defer turn.Unlock()
+	e = x.entry(f.id)
+	if e.holds(f) {
+		return e, false, nil
+	}
+	if f, err = s.stat(f.id); err != nil { // who read it meanwhile knows more of it
+		return nil, false, err
+	}
+	if e.holds(f) {
+		return e, false, nil
+	}
+	if e, err = s.sum(ctx, f, e); err != nil {
+		return nil, false, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.entries[f.id] = e
+	return e, true, nil
+}
+
+func (x *index) entry(id acp.SessionID) *entry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.entries[id]
+}
+
+// holds reports whether the transcript is as it was when the entry was made.
+func (e *entry) holds(f transcriptFile) bool {
+	return e != nil && e.size == f.size && e.mtime == f.mtime
 }
 
 func (e *entry) headed() bool { return e.offset > 0 && bytes.Contains(e.raw, []byte(`"headed":true`)) }

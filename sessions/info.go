@@ -219,13 +219,8 @@ func (f *fold) update(raw json.RawMessage) {
 	kind := acp.UpdateKind(raw)
 	switch kind {
 	case acp.AgentMessageChunk:
-		var u struct {
-			Content struct {
-				Text string `json:"text"`
-			} `json:"content"`
-		}
-		_ = json.Unmarshal(raw, &u) // without text nothing was said
-		f.OutputChars += int64(utf8.RuneCountInString(u.Content.Text))
+		text := stringOf(memberOf(memberOf(raw, "content"), "text"))
+		f.OutputChars += int64(utf8.RuneCountInString(text))
 		if f.Speaking != kind {
 			f.Messages++
 		}

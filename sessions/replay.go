@@ -115,11 +115,8 @@ func (r *replay) show(u json.RawMessage) bool {
 	kind := acp.UpdateKind(u)
 	switch kind {
 	case acp.UserMessageChunk, acp.AgentMessageChunk, acp.AgentThoughtChunk:
-		var id struct {
-			MessageID string `json:"messageId"`
-		}
-		_ = json.Unmarshal(u, &id) // without one a message ends where another kind begins
-		if piece := kind + " " + id.MessageID; r.last != piece {
+		id := stringOf(memberOf(u, "messageId")) // without one a message ends where another kind begins
+		if piece := kind + " " + id; r.last != piece {
 			r.last = piece
 			r.items++
 		}
@@ -135,16 +132,13 @@ func (r *replay) show(u json.RawMessage) bool {
 }
 
 func (r *replay) showCall(kind string, u json.RawMessage) bool {
-	var call struct {
-		ID string `json:"toolCallId"`
-	}
-	_ = json.Unmarshal(u, &call) // one without an id is passed as it is
-	shown, known := r.shown[call.ID]
+	id := stringOf(memberOf(u, "toolCallId")) // one without an id is passed as it is
+	shown, known := r.shown[id]
 	if kind == "tool_call" || !known {
 		r.last = kind
 		r.items++
 		shown = r.items > r.skip && (kind == "tool_call" || r.skip == 0)
-		r.shown[call.ID] = shown
+		r.shown[id] = shown
 	}
 	return shown
 }

@@ -115,7 +115,7 @@ func (a *app) lookAhead(ctx context.Context, w *wiring) (stop func()) {
 		asking, done := context.WithTimeout(ctx, lookAheadTime)
 		defer done()
 		missing(ctx, w.missingSandbox(asking))
-		cleared, err := a.clearAway(ctx)
+		cleared, err := a.clearAway(ctx, w)
 		if len(cleared) > 0 {
 			a.log.Warn("cleared away what a killed gander left: " + strings.Join(cleared, ", "))
 		}

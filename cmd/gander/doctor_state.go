@@ -160,7 +160,7 @@ func (a *app) examineLeftovers(ctx context.Context) check {
 	return check{
 		ID: checkLeftovers, State: checkWarn, What: "a killed gander left " + strings.Join(left, ", "),
 		Next:  "gander sandbox gc clears them away",
-		fix:   func(ctx context.Context) error { _, err := a.clearAway(ctx); return err },
+		fix:   func(ctx context.Context) error { _, err := a.clearAway(ctx, a.wire()); return err },
 		again: a.examineLeftovers,
 	}
 }

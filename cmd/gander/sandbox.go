@@ -158,16 +158,16 @@ func (a *app) stopRun(ctx context.Context, dir keeper.Dir) error {
 // clearAway clears away what killed ganders left, also sessions of which nothing was to
 // be kept, and what agents keep of sessions that are no more. The daemon is asked only
 // when one of the sandboxes is a container.
-func (a *app) clearAway(ctx context.Context) ([]string, error) {
+func (a *app) clearAway(ctx context.Context, w *wiring) ([]string, error) {
 	records, err := registry.List(a.cfg.Home) // before the rest is cleared away
 	removed, localErr := local.GC(ctx, a.cfg.Home)
 	err = errors.Join(err, localErr)
 	if slices.ContainsFunc(records, func(r registry.Record) bool { return r.Driver == docker.Name }) {
-		more, dockerErr := docker.GC(ctx, a.wire().dockerOptions(a.cfg))
+		more, dockerErr := docker.GC(ctx, w.dockerOptions(a.cfg))
 		removed, err = append(removed, more...), errors.Join(err, dockerErr)
 	}
 	err = errors.Join(err, keeper.Tidy(a.cfg.Home))
-	kept, keptErr := a.kept()
+	kept, keptErr := w.kept()
 	if keptErr == nil {
 		keptErr = kept.Tidy(ctx)
 	}
@@ -181,7 +181,7 @@ func (a *app) sandboxGC() *cobra.Command {
 		Example: "  gander sandbox gc",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			removed, err := a.clearAway(cmd.Context())
+			removed, err := a.clearAway(cmd.Context(), a.wire())
 			for _, id := range removed {
 				fmt.Fprintln(a.out, "removed", id)
 			}

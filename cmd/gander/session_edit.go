@@ -197,7 +197,7 @@ func (a *app) deleteSessions(ctx context.Context, refs []string, yes bool) error
 			return err
 		}
 	}
-	kept, err := a.kept()
+	kept, err := a.wire().kept()
 	if err != nil {
 		return err
 	}
@@ -210,17 +210,6 @@ func (a *app) deleteSessions(ctx context.Context, refs []string, yes bool) error
 		fmt.Fprintf(a.out, "deleted %s\n", found[i].ID)
 	}
 	return errors.Join(errs...)
-}
-
-// kept is all that is kept of sessions.
-func (a *app) kept() (router.Kept, error) {
-	w := a.wire()
-	store, err := w.store()
-	if err != nil {
-		return router.Kept{}, err
-	}
-	runs, err := w.runs()
-	return router.Kept{Store: store, Runs: runs, StateDir: a.cfg.Home, Snapshots: snapshotsDir(a.cfg)}, err
 }
 
 // confirm asks the person on the terminal; without one --yes is needed.

@@ -45,6 +45,10 @@ type wiring struct {
 	// mu guards cfg, which changes with the configuration file.
 	mu  sync.Mutex
 	cfg *config.Config
+
+	opening  sync.Once
+	opened   *sessions.Store
+	openFail error
 }
 
 func (a *app) wire() *wiring {
@@ -158,8 +162,14 @@ func (w *wiring) checkChoicesOf(cfg *config.Config) error {
 	return err
 }
 
-// store is where conversations are kept.
+// store is where conversations are kept. It is opened once, so that what one user of it
+// has read of a transcript the others need not read again.
 func (w *wiring) store() (*sessions.Store, error) {
+	w.opening.Do(func() { w.opened, w.openFail = w.openStore() })
+	return w.opened, w.openFail
+}
+
+func (w *wiring) openStore() (*sessions.Store, error) {
 	dir := filepath.Join(w.config().Home, "sessions")
 	policy := map[string]sessions.SyncPolicy{"interval": sessions.SyncInterval, "never": sessions.SyncNever}[w.config().Sessions.Sync]
 	store, err := sessions.Open(dir, &sessions.Options{Redact: w.secrets.hide, Sync: policy, Log: w.log})
@@ -167,6 +177,17 @@ func (w *wiring) store() (*sessions.Store, error) {
 		return nil, fmt.Errorf("%w; choose a directory that you can write with --home or GANDER_HOME", err)
 	}
 	return store, err
+}
+
+// kept is all that is kept of sessions.
+func (w *wiring) kept() (router.Kept, error) {
+	store, err := w.store()
+	if err != nil {
+		return router.Kept{}, err
+	}
+	runs, err := w.runs()
+	cfg := w.config()
+	return router.Kept{Store: store, Runs: runs, StateDir: cfg.Home, Snapshots: snapshotsDir(cfg)}, err
 }
 
 // runs are the traces of turns.
