@@ -28,15 +28,30 @@ type seatbelt struct {
 // seatbeltRule is a line of a rules file.
 type seatbeltRule struct{ dir, line string }
 
+// What of the profile's operations is writing to a file, or giving it one more name.
+// Links and clones are no kinds of file-write* to every version of macOS; and where one
+// clause names an operation and another its group, the name counts, whatever their order.
+const seatbeltWrites = "file-write* file-link file-clone"
+
+// services are the ones of macOS that programs in the sandbox may talk to: users, groups
+// and hosts by name, logs, the directory for temporary files, whether a certificate is
+// good. What starts programs, holds passwords or connects for others is not among them.
+var services = []string{
+	"com.apple.SystemConfiguration.configd", "com.apple.bsd.dirhelper", "com.apple.diagnosticd", "com.apple.logd",
+	"com.apple.lsd.mapdb", "com.apple.system.logger", "com.apple.system.notification_center",
+	"com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",
+	"com.apple.trustd", "com.apple.trustd.agent",
+}
+
 // profile is the text for sandbox-exec. Of the clauses that match the last one
 // decides. It goes by names and holds for the processes that are started under it.
 //
-// It does not hold: closed files under the names of other hard links; files that are
-// closed or protected in a directory that is moved out of the project, or made
-// elsewhere and moved to where its name counts; rules that
+// It does not hold: closed files under the names of other hard links that were there
+// before; files that are closed or protected in a directory that is moved out of the
+// project, or made elsewhere and moved to where its name counts; rules that
 // change, or files that get a name, in a way the patterns do not say, after the
-// start; what other programs do when they are asked (launchd, Apple events are
-// denied, but not every service is known); other listeners on the loopback device.
+// start; what the services do that are asked about a certificate; other listeners on the
+// loopback device; before macOS 27, the arguments and environments of other processes.
 func (s seatbelt) profile() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -44,14 +59,25 @@ func (s seatbelt) profile() string {
 	line("(allow default)")
 	line("; the network: the doors on loopback, nothing else")
 	line("(deny network*)")
-	line(`(allow network* (local ip "localhost:*"))`)
+	// An outgoing connection is judged by its other end only: its own is not bound yet,
+	// which every "local" pattern matches.
+	line(`(allow network-bind network-inbound (local ip "localhost:*"))`)
 	line(`(allow network-outbound (remote ip "localhost:*"))`)
 	line("(allow network* (subpath %s))", quoted(s.project))
 	line("(allow network* (subpath %s))", quoted(s.home))
 	line("; what acts for the person")
-	line("(deny appleevent-send)")
-	line("(deny mach-lookup (global-name-regex #\"^com\\.apple\\.(SecurityServer|securityd|pasteboard|coreservices\\.launchservicesd)\"))")
-	line("(deny signal (target others))")
+	for _, operation := range []string{"appleevent-send", "lsopen", "job-creation", "user-preference-write", "file-mount", "mach-lookup"} {
+		line("(deny %s)", operation)
+	}
+	for _, service := range services {
+		line("(allow mach-lookup (global-name %s))", quoted(service))
+	}
+	line("; other processes")
+	for _, operation := range []string{"signal", "process-info*", "mach-priv-task-port"} {
+		line("(deny %s)", operation)
+		line("(allow %s (target same-sandbox))", operation)
+	}
+	line(`(deny sysctl-read (sysctl-name-prefix "kern.procargs"))`)
 	line("; reading")
 	for _, dir := range s.private {
 		line("(deny file-read* (subpath %s))", quoted(dir))
@@ -64,9 +90,9 @@ func (s seatbelt) profile() string {
 		}
 	}
 	line("; writing")
-	line("(deny file-write*)")
+	line("(deny %s)", seatbeltWrites)
 	for _, dir := range append([]string{s.project, s.home}, s.temporary...) {
-		line("(allow file-write* (subpath %s))", quoted(dir))
+		line("(allow %s (subpath %s))", seatbeltWrites, quoted(dir))
 	}
 	line(`(allow file-write-data (regex #"^/dev/(null|zero|tty|dtracehelper|fd/|ttys|ptmx)"))`)
 	s.close(line, true)
@@ -79,14 +105,14 @@ func (s seatbelt) profile() string {
 }
 
 // seatbeltLacks is what a profile does not hold, in words for people.
-const seatbeltLacks = "by names, with the rules of .gooseignore as they were at the start: not held are other hard links of closed files, directories that are moved out of the project, and rules in directories below the project; files outside of people's directories can be read, and other programs of this machine that listen on loopback be reached"
+const seatbeltLacks = "by names, with the rules of .gooseignore as they were at the start: not held are other hard links of closed files, directories that are moved out of the project, and rules in directories below the project; files outside of people's directories can be read, and other programs of this machine that listen on loopback be reached; before macOS 27 the environments of your other processes can be read, so keep the model's key in gander's file (gander setup)"
 
 // confined says what a sandbox is under a profile, and that its processes are held
 // in the way that held says.
 func (p *plan) confined(held string) {
 	p.isolation = "a seatbelt profile (sandbox-exec), " + seatbeltLacks + "; processes are held " + held
 	p.warnings = []string{"macOS's seatbelt confines this sandbox: writing to the project, reading outside of your directories, the network by loopback only; it holds " + seatbeltLacks + ". Use the docker driver for isolation."}
-	p.weaker = []string{"files outside of people's directories are visible", "loopback is open", "files are closed by name only"}
+	p.weaker = []string{"files outside of people's directories are visible", "loopback is open", "files are closed by name only", "environments of other processes are visible"}
 }
 
 func (s seatbelt) visible() []string {
@@ -97,7 +123,9 @@ func (s seatbelt) visible() []string {
 func (s seatbelt) protect(line func(string, ...any)) {
 	line("; protected from being written")
 	top := "^" + regexp.QuoteMeta(s.project) + "/"
-	deny := func(re string) { line("(deny file-write* (regex #%s))", quotedRE(top+"(.*/)?"+re+"(/|$)")) }
+	deny := func(re string) {
+		line("(deny %s (regex #%s))", seatbeltWrites, quotedRE(top+"(.*/)?"+re+"(/|$)"))
+	}
 	groups := policy.Groups()
 	for _, name := range s.writes.Groups() {
 		for _, g := range groups {
@@ -109,7 +137,7 @@ func (s seatbelt) protect(line func(string, ...any)) {
 			}
 			if name == "git" {
 				deny(`\.[gG][iI][tT]/(config|config\.lock|config\.worktree|hooks|commondir|gitdir|modules/(.*/)?(config|hooks|commondir))`)
-				line("(deny file-write* (regex #%s))", quotedRE(top+`(.*/)?\.[gG][iI][tT]$`))
+				line("(deny %s (regex #%s))", seatbeltWrites, quotedRE(top+`(.*/)?\.[gG][iI][tT]$`))
 			}
 		}
 	}
@@ -120,7 +148,7 @@ func (s seatbelt) protect(line func(string, ...any)) {
 	}
 	for _, p := range s.writes.Allow {
 		if !strings.HasPrefix(p, "@") {
-			line("(allow file-write* (regex #%s))", quotedRE(top+"(.*/)?"+nameRE(strings.TrimPrefix(p, "/"))+"(/|$)"))
+			line("(allow %s (regex #%s))", seatbeltWrites, quotedRE(top+"(.*/)?"+nameRE(strings.TrimPrefix(p, "/"))+"(/|$)"))
 		}
 	}
 	for _, name := range []string{".gander.json", ".gooseignore"} {
@@ -132,9 +160,9 @@ func (s seatbelt) protect(line func(string, ...any)) {
 // it is repeated for writing, without its exceptions: that opens nothing.
 func (s seatbelt) close(line func(string, ...any), first bool) {
 	line("; closed by .gooseignore")
-	operations := "file-read-data file-write*"
+	operations := "file-read-data file-read-xattr " + seatbeltWrites
 	if !first {
-		operations = "file-write*"
+		operations = seatbeltWrites
 	}
 	for _, r := range s.rules {
 		verb, top, pattern := r.read()
