@@ -15,6 +15,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -182,7 +184,8 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, e
 	if d.name != nameOff {
 		limited = newBounds(spec.ID, p, d.options.RefuseGroups)
 	}
-	proc, conn, groups, err := startSupervisor(p.exe, p.process, limited, &logWriter{log: d.log, id: spec.ID})
+	stderr := &logWriter{log: d.log, id: spec.ID}
+	proc, conn, groups, err := startSupervisor(p.exe, p.process, limited, stderr)
 	if err != nil {
 		limited.release()
 		return nil, err
@@ -199,6 +202,9 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, e
 	if err != nil {
 		defer limited.release()
 		proc.end(exitTimeout)
+		if said := stderr.lastLine(); said != "" { // it, or what was to put it into a sandbox
+			err = fmt.Errorf("%w; it said: %s", err, said)
+		}
 		if errors.Is(err, supervise.ErrIsolation) {
 			err = &refusal{err}
 		}
@@ -273,9 +279,12 @@ func (b *box) Close() error {
 
 // logWriter passes a supervisor's stderr to a logger, a line at a time.
 type logWriter struct {
-	log  *slog.Logger
-	id   string
+	log *slog.Logger
+	id  string
+	// mu guards the rest.
+	mu   sync.Mutex
 	rest []byte
+	last string // line that said something
 }
 
 // maxLogLine bounds what is kept of a line that does not end.
@@ -283,10 +292,20 @@ const maxLogLine = 16 << 10
 
 var _ io.Writer = (*logWriter)(nil)
 
+func (w *logWriter) lastLine() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
 func (w *logWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, c := range p {
 		if c == '\n' || len(w.rest) >= maxLogLine {
-			w.log.Debug("supervisor", "sandbox", w.id, "line", string(w.rest))
+			line := string(w.rest)
+			w.log.Debug("supervisor", "sandbox", w.id, "line", line)
+			w.last = cmp.Or(strings.TrimSpace(line), w.last)
 			w.rest = w.rest[:0]
 		}
 		if c != '\n' {

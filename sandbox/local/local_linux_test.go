@@ -18,6 +18,7 @@ import (
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/local"
 	"gander.dev/gander/sandbox/sandboxtest"
+	"gander.dev/gander/sandbox/supervise"
 )
 
 // stranger is a user that no machine has.
@@ -189,6 +190,17 @@ func TestRefusedSaysSo(t *testing.T) {
 	info := sb.Info()
 	if len(info.Weaker) == 0 || strings.Contains(info.Isolation, "network") || !strings.Contains(strings.Join(info.Warnings, " "), "NOT closed off") {
 		t.Errorf("a weak sandbox says %q and warns %q", info.Isolation, info.Warnings)
+	}
+}
+
+// TestSupervisorSaysWhyItEnds: who is asked to open a session learns why there is no sandbox.
+func TestSupervisorSaysWhyItEnds(t *testing.T) {
+	o := options(t)
+	o.Executable = "/bin/ls" // which knows no such file
+	dir := t.TempDir()
+	_, err := local.NewOff(o).Create(t.Context(), sandbox.Spec{ID: "ends", WorkingDir: dir, Home: dir})
+	if err == nil || !strings.Contains(err.Error(), "it said: ") || !strings.Contains(err.Error(), supervise.Verb) {
+		t.Errorf("%v, want what ls said of %s", err, supervise.Verb)
 	}
 }
 
