@@ -94,7 +94,11 @@ func (s seatbelt) profile() string {
 	for _, dir := range append([]string{s.project, s.home}, s.temporary...) {
 		line("(allow %s (subpath %s))", seatbeltWrites, quoted(dir))
 	}
-	line(`(allow file-write-data (regex #"^/dev/(null|zero|tty|dtracehelper|fd/|ttys|ptmx)"))`)
+	line(`(allow file-write-data (regex #"^/dev/(null|zero|tty|dtracehelper|fd/[0-9]+)$"))`)
+	line("; terminals: those that are made here, and none of the person's")
+	line(`(deny file-read* (regex #"^/dev/ttys[0-9]+"))`)
+	line(`(allow file-read* file-write* (literal "/dev/ptmx"))`)
+	line(`(allow file-read* file-write* (require-all (regex #"^/dev/ttys[0-9]+") (extension "com.apple.sandbox.pty")))`)
 	s.close(line, true)
 	s.protect(line)
 	if len(s.writes.Allow) > 0 {

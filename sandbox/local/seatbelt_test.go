@@ -107,7 +107,7 @@ func covers(operations, operation string) bool {
 // TestSeatbeltLanguage: the profile uses no word that macOS may not know. One such word
 // and no sandbox starts. These are in profiles that are in use on macOS 13 to 27.
 func TestSeatbeltLanguage(t *testing.T) {
-	known := strings.Fields(`version allow deny default require-all vnode-type DIRECTORY regex subpath literal local remote ip target same-sandbox
+	known := strings.Fields(`version allow deny default require-all vnode-type DIRECTORY regex subpath literal extension local remote ip target same-sandbox
 		global-name sysctl-name-prefix network* network-bind network-inbound network-outbound appleevent-send lsopen job-creation
 		user-preference-write file-mount mach-lookup signal process-info* mach-priv-task-port sysctl-read file-read* file-read-data
 		file-read-xattr file-read-metadata file-write* file-write-data file-write-unlink file-link file-clone`)
@@ -190,6 +190,10 @@ func TestSeatbeltDecides(t *testing.T) {
 		{move, "/Users/me/", "deny"},
 		{read, "/etc/hosts", "allow"},
 		{read, "/Users/other/", "deny"},
+		{write, "/dev/null", "allow"},
+		{write, "/dev/ptmx", "allow"},
+		{read, "/dev/ttys003", "deny"}, // a window of the person's
+		{write, "/dev/ttys003", "deny"},
 		{write, p + "/.git/config", "deny"},
 		{read, p + "/.git/config", "allow"},
 		{write, p + "/.git/index", "allow"},
