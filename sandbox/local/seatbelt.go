@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gander.dev/gander/sandbox/policy"
@@ -106,6 +107,22 @@ func (s seatbelt) profile() string {
 	}
 	s.hold(line)
 	return b.String()
+}
+
+// longestString is how many bytes sandbox-exec takes of a string; one that is longer makes
+// it refuse the whole profile.
+const longestString = 1024
+
+var stringRE = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// checkStrings fails when one of the profile's strings is too long: a rule, mostly.
+func checkStrings(profile string) error {
+	for text := range slices.Values(stringRE.FindAllString(profile, -1)) {
+		if n := len(text) - len(`""`); n > longestString {
+			return fmt.Errorf("a rule for files takes %d bytes as a pattern of macOS's sandbox, which takes %d (each letter counts as four): shorten the line of .gooseignore or of the policy, or use the docker driver: %.200s…", n, longestString, text)
+		}
+	}
+	return nil
 }
 
 // seatbeltLacks is what a profile does not hold, in words for people.

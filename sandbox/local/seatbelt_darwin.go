@@ -26,7 +26,7 @@ func (d *Driver) confine(p *plan, spec sandbox.Spec) error {
 	}
 	p.process.profile = s.profile()
 	p.confined(held)
-	return nil
+	return checkStrings(p.process.profile)
 }
 
 func (d *Driver) seatbeltOf(spec sandbox.Spec) (seatbelt, error) {

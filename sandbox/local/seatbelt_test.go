@@ -222,6 +222,19 @@ func TestSeatbeltDecides(t *testing.T) {
 	}
 }
 
+// TestSeatbeltStrings: a rule that sandbox-exec would not take is told by name.
+func TestSeatbeltStrings(t *testing.T) {
+	s := exampleSeatbelt()
+	if err := checkStrings(s.profile()); err != nil {
+		t.Error(err)
+	}
+	name := strings.Repeat("a", 300)
+	s.rules = append(s.rules, seatbeltRule{s.project, name + ".key"})
+	if err := checkStrings(s.profile()); err == nil || !strings.Contains(err.Error(), "[aA][aA]") || !strings.Contains(err.Error(), ".gooseignore") {
+		t.Errorf("a name of %d letters: %v", len(name), err)
+	}
+}
+
 // TestSeatbeltWords: what is said of a sandbox under a profile is what the profile does.
 func TestSeatbeltWords(t *testing.T) {
 	var p plan
