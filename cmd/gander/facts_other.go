@@ -2,13 +2,13 @@
 
 package main
 
-import "runtime"
+import "gander.dev/gander/sandbox/local"
 
 // examineKernel says what this system cannot do.
 func examineKernel() check {
 	return check{
 		ID: checkKernel, State: checkWarn,
-		What: runtime.GOOS + " has no namespaces: commands are ended with everything they start, but see your files and the network",
+		What: "this system has no namespaces; what --sandbox local is here: " + local.Lacks(),
 		Next: "use gander on Linux, or in a Linux container or virtual machine, to isolate agents",
 	}
 }

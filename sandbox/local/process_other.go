@@ -12,6 +12,9 @@ import (
 	"gander.dev/gander/sandbox/supervise"
 )
 
+// noSandbox is what there is without one, in words for people.
+const noSandbox = "commands see all files that you can see, those that .gooseignore closes too, and the network; they are held " + held
+
 // processPlan says how the supervisor's process is made.
 type processPlan struct {
 	// profile is what it runs under on macOS; empty for nothing.
@@ -63,7 +66,7 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 		exe: exe, home: spec.Home, setup: supervise.Setup{WorkingDir: spec.WorkingDir},
 		isolation: "none: processes are supervised, " + held,
 	}
-	p.warnings = []string{"There is no sandbox on this system: commands see all files that you can see, and the network. Processes are still supervised (" + held + ") and end with the session. Use the docker driver for isolation."}
+	p.warnings = []string{"There is no sandbox on this system: " + noSandbox + ", and end with the session. Use the docker driver for isolation."}
 	p.weaker = []string{"files and network are not closed off", "closed files are open"}
 	if d.name == nameOff {
 		p.weaker = []string{"none"}

@@ -29,6 +29,17 @@ func (d *Driver) confine(p *plan, spec sandbox.Spec) error {
 	return checkStrings(p.process.profile)
 }
 
+// Lacks says in words for people what sandboxes of this package are on this system, and
+// what they do not hold.
+func Lacks() string {
+	if _, err := os.Stat(sandboxExec); err != nil {
+		return noSandbox
+	}
+	var p plan
+	p.confined(held)
+	return p.isolation
+}
+
 func (d *Driver) seatbeltOf(spec sandbox.Spec) (seatbelt, error) {
 	s := seatbelt{private: []string{"/Users", "/Volumes", "/private/var/root", "/private/var/folders"}, temporary: []string{"/private/tmp"}}
 	if spec.Rules != nil {

@@ -4,5 +4,9 @@ package local
 
 import "gander.dev/gander/sandbox"
 
+// Lacks says in words for people what sandboxes of this package are on this system, and
+// what they do not hold.
+func Lacks() string { return noSandbox }
+
 // confine has nothing to confine with.
 func (d *Driver) confine(*plan, sandbox.Spec) error { return nil }
