@@ -360,6 +360,9 @@ func insideEnv(cfg *config.Config) ([]string, []sandbox.Mount, error) {
 		}
 		return append(env, "SSL_CERT_FILE="+bundle), []sandbox.Mount{{Path: bundle}}, nil
 	}
+	if runtime.GOOS == "windows" { // which keeps them elsewhere, and programs know where
+		return env, nil, nil
+	}
 	bundles := systemBundles()
 	i := slices.IndexFunc(bundles, func(path string) bool { _, err := os.Stat(path); return err == nil })
 	if i < 0 {

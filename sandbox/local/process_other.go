@@ -60,7 +60,7 @@ func startSupervisor(exe string, p processPlan, _ *bounds, stderr io.Writer) (*s
 
 func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	if spec.Rules != nil && !spec.Rules.Optional && d.name != nameOff {
-		return plan{}, fmt.Errorf("%w; use the docker driver, or permit a weaker sandbox", supervise.ErrRules)
+		return plan{}, fmt.Errorf("%w; use the docker driver, or permit a weaker sandbox with --allow-weaker", supervise.ErrRules)
 	}
 	p := plan{
 		exe: exe, home: spec.Home, setup: supervise.Setup{WorkingDir: spec.WorkingDir},

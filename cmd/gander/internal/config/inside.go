@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -13,12 +14,28 @@ var systemPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/us
 // language and time zone, nothing that tells about the person or the machine.
 var insideNames = []string{"LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_COLLATE", "LC_NUMERIC", "LC_TIME", "TZ"}
 
+// windowsNames are what programs of Windows look for to find themselves and each other.
+var windowsNames = []string{
+	"PATH", "PATHEXT", "COMSPEC", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "OS", "PROCESSOR_ARCHITECTURE", "NUMBER_OF_PROCESSORS",
+	"PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "COMMONPROGRAMFILES", "PROGRAMDATA", "TEMP", "TMP",
+}
+
 // InsideEnvironment is what every program in a sandbox starts from, as
 // "NAME=value": a PATH of directories that are visible inside, language and time
-// zone, and what Sandbox.Environment names. Nothing else of the host's is passed on.
-func (c *Config) InsideEnvironment() []string {
-	env := []string{"PATH=" + strings.Join(c.insidePath(), ":"), "TERM=dumb", "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh"}
-	for _, name := range insideNames {
+// zone, and what Sandbox.Environment names. On Windows, where everything is visible, PATH
+// is the person's, and where the system is comes with it. Nothing else of the host's is
+// passed on.
+func (c *Config) InsideEnvironment() []string { return c.insideEnvironment(runtime.GOOS) }
+
+func (c *Config) insideEnvironment(system string) []string {
+	names := insideNames
+	env := []string{"TERM=dumb"}
+	if system == "windows" {
+		names = slices.Concat(windowsNames, insideNames)
+	} else {
+		env = append(env, "PATH="+strings.Join(c.insidePath(), ":"), "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh")
+	}
+	for _, name := range names {
 		if v := c.env[name]; v != "" {
 			env = append(env, name+"="+v)
 		}
