@@ -44,6 +44,10 @@ func Members(object json.RawMessage) iter.Seq2[[]byte, json.RawMessage] {
 	}
 }
 
+// Member is the raw value of one member of a raw JSON object, of a repeated one the last;
+// nil when there is none. object must be valid JSON.
+func Member(object json.RawMessage, name string) json.RawMessage { return member(object, name) }
+
 // Delete as a value of WithFields removes the field.
 var Delete any = deleted{}
 

@@ -3,8 +3,6 @@ package sessions
 import (
 	"encoding/json"
 	"time"
-
-	"gander.dev/gander/acp"
 )
 
 // envelope is what every record has, and what an Update has beside it: nearly all of a
@@ -94,17 +92,6 @@ func decodeBody(e *envelope, line []byte) (Body, error) {
 	default:
 		return Unknown{Kind: e.Type}, nil
 	}
-}
-
-// memberOf is the raw value of a member of a raw object; nil when there is none.
-func memberOf(object json.RawMessage, name string) json.RawMessage {
-	var found json.RawMessage
-	for key, value := range acp.Members(object) {
-		if string(key) == name {
-			found = value
-		}
-	}
-	return found
 }
 
 // stringOf is a raw JSON string; empty for anything else.

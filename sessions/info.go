@@ -219,7 +219,7 @@ func (f *fold) update(raw json.RawMessage) {
 	kind := acp.UpdateKind(raw)
 	switch kind {
 	case acp.AgentMessageChunk:
-		text := stringOf(memberOf(memberOf(raw, "content"), "text"))
+		text := stringOf(acp.Member(acp.Member(raw, "content"), "text"))
 		f.OutputChars += int64(utf8.RuneCountInString(text))
 		if f.Speaking != kind {
 			f.Messages++

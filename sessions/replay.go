@@ -115,7 +115,7 @@ func (r *replay) show(u json.RawMessage) bool {
 	kind := acp.UpdateKind(u)
 	switch kind {
 	case acp.UserMessageChunk, acp.AgentMessageChunk, acp.AgentThoughtChunk:
-		id := stringOf(memberOf(u, "messageId")) // without one a message ends where another kind begins
+		id := stringOf(acp.Member(u, "messageId")) // without one a message ends where another kind begins
 		if piece := kind + " " + id; r.last != piece {
 			r.last = piece
 			r.items++
@@ -132,7 +132,7 @@ func (r *replay) show(u json.RawMessage) bool {
 }
 
 func (r *replay) showCall(kind string, u json.RawMessage) bool {
-	id := stringOf(memberOf(u, "toolCallId")) // one without an id is passed as it is
+	id := stringOf(acp.Member(u, "toolCallId")) // one without an id is passed as it is
 	shown, known := r.shown[id]
 	if kind == "tool_call" || !known {
 		r.last = kind
