@@ -224,7 +224,7 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, e
 		proc.end(exitTimeout)
 		return nil, err
 	}
-	go b.watch() // ends with the supervisor; Close waits for it
+	go b.watch(d.log) // ends with the supervisor; Close waits for it
 	return b, nil
 }
 
@@ -257,8 +257,11 @@ func (b *box) Info() sandbox.Info { return b.info }
 func (b *box) Done() <-chan struct{} { return b.done }
 
 // watch clears up when the supervisor has ended, for whatever reason.
-func (b *box) watch() {
+func (b *box) watch(log *slog.Logger) {
 	<-b.proc.done
+	if err := sweep(b.proc.cmd.Process.Pid); err != nil {
+		log.Warn("clearing up after a sandbox", "sandbox", b.info.ID, "error", err)
+	}
 	_ = b.Host.Close()
 	b.bounds.release()
 	b.entry.Remove()

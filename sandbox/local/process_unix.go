@@ -3,13 +3,23 @@
 package local
 
 import (
+	"context"
 	"os/exec"
 	"syscall"
+
+	"gander.dev/gander/sandbox/supervise"
 )
 
 // held is how processes are held together, in words for people.
 const held = "by process group; one that daemonizes may escape"
 
-// detach keeps the terminal's signals from the supervisor; its stream's end is
-// its sign.
+// detach keeps the terminal's signals from the supervisor, which leads a session; its
+// stream's end is its sign.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// sweep ends what a supervisor that has just ended left in its session.
+func sweep(supervisor int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
+	defer cancel()
+	return supervise.EndSession(ctx, supervisor)
+}

@@ -38,7 +38,7 @@ func Stop(stateDir, id string) error {
 	return nil
 }
 
-// kill ends exactly this process; it is no error when it has ended.
+// kill ends exactly this supervisor, and what it started; it is no error when it has ended.
 func kill(r registry.ProcessRef) error {
 	p, err := os.FindProcess(r.PID) // a handle, where the system has one
 	if err != nil {
@@ -51,7 +51,7 @@ func kill(r registry.ProcessRef) error {
 	if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("killing the supervisor (process %d): %w", r.PID, err)
 	}
-	return nil
+	return sweep(r.PID)
 }
 
 // GC ends supervisors whose gander has died and removes what dead ones left below

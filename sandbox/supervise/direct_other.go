@@ -25,6 +25,8 @@ type group interface {
 	members() []proc
 	// terminate kills what lives, once.
 	terminate()
+	// cull kills, once, the members that it is not to spare, and returns them.
+	cull(spare func(proc) bool) []proc
 	// close lets the group go; its members are gone.
 	close()
 }
@@ -185,12 +187,11 @@ func (d *direct) killSince(ctx context.Context, since snapshot) (int, error) {
 
 func (d *direct) killPass(since, killed snapshot) (found int) {
 	for _, t := range d.all() {
-		for _, p := range t.group.members() {
-			if _, old := since[p.procID]; old || t.infrastructure && p.pid == t.process.Pid {
-				continue
-			}
+		for _, p := range t.group.cull(func(p proc) bool {
+			_, old := since[p.procID]
+			return old || t.infrastructure && p.pid == t.process.Pid
+		}) {
 			found++
-			killProc(p.procID)
 			killed[p.procID] = struct{}{}
 		}
 	}

@@ -145,7 +145,18 @@ func (j *job) members() (found []proc) {
 }
 
 func (j *job) terminate() { _ = windows.TerminateJobObject(j.handle, killedCode) }
-func (j *job) close()     { _ = windows.CloseHandle(j.handle) }
+
+func (j *job) cull(spare func(proc) bool) (killed []proc) {
+	for _, p := range j.members() {
+		if !spare(p) {
+			killProc(p.procID)
+			killed = append(killed, p)
+		}
+	}
+	return killed
+}
+
+func (j *job) close() { _ = windows.CloseHandle(j.handle) }
 
 func killProc(p procID) {
 	h, err := windows.OpenProcess(windows.PROCESS_TERMINATE|windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(p.pid))

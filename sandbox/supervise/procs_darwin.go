@@ -7,8 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// zombie is SZOMB of sys/proc.h.
-const zombie = 5
+// States of sys/proc.h.
+const (
+	stopped = 4 // SSTOP
+	zombie  = 5 // SZOMB
+)
 
 // allProcs reads every process of the machine.
 func allProcs() ([]proc, error) {
@@ -26,7 +29,8 @@ func allProcs() ([]proc, error) {
 func toProc(k *unix.KinfoProc) proc {
 	return proc{
 		procID: procID{int(k.Proc.P_pid), startOf(k)},
-		parent: int(k.Eproc.Ppid), group: int(k.Eproc.Pgid), dead: k.Proc.P_stat == zombie,
+		parent: int(k.Eproc.Ppid), group: int(k.Eproc.Pgid),
+		dead: k.Proc.P_stat == zombie, stopped: k.Proc.P_stat == stopped,
 	}
 }
 
