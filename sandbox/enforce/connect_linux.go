@@ -129,6 +129,15 @@ func (t *task) ptrace() answer {
 // touchMemory is process_vm_readv and process_vm_writev.
 func (t *task) touchMemory() answer { return t.touch(int(int32(t.arg(0)))) }
 
+// limit is prlimit64 with new limits for a process by its number.
+func (t *task) limit() answer {
+	pid := int(int32(t.arg(0)))
+	if pid == t.process() {
+		return proceed()
+	}
+	return t.touch(pid)
+}
+
 func (t *task) touch(pid int) answer {
 	if !t.g.o.Inside(pid) {
 		return done(unix.EPERM)

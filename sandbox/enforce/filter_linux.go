@@ -94,6 +94,7 @@ func filter(calls []call) []unix.SockFilter {
 	p.socketBlock(unix.SYS_SOCKET)
 	p.socketBlock(unix.SYS_SOCKETPAIR)
 	p.dumpableBlock()
+	p.limitBlock()
 	p.ioctlBlock()
 	p.ret(unix.SECCOMP_RET_ALLOW)
 	return p
@@ -159,6 +160,20 @@ func (p *program) dumpableBlock() {
 	p.add(equal, unix.PR_SET_DUMPABLE, 0, 3)
 	p.add(load, offsetArg(1), 0, 0)
 	p.add(equal, 0, 0, 1)
+	p.ret(unix.SECCOMP_RET_USER_NOTIF)
+	p.ret(unix.SECCOMP_RET_ALLOW)
+}
+
+// limitBlock asks about new limits of a process by its number: the Guard has the same
+// user as who asks, and would run out of descriptors.
+func (p *program) limitBlock() {
+	p.add(equal, unix.SYS_PRLIMIT64, 0, 8)
+	p.add(load, offsetArg(0), 0, 0)
+	p.add(equal, 0, 5, 0) // the caller's own
+	p.add(load, offsetArg(2), 0, 0)
+	p.add(equal, 0, 0, 2)
+	p.add(load, offsetArg(2)+4, 0, 0)
+	p.add(equal, 0, 1, 0) // none new
 	p.ret(unix.SECCOMP_RET_USER_NOTIF)
 	p.ret(unix.SECCOMP_RET_ALLOW)
 }

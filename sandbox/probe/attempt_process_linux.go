@@ -102,7 +102,7 @@ func processAttempts() map[string]attempt {
 		"memory-of-all": memoryOfAll,
 		"inherited":     inherited,
 		"owner-stream":  ownerStream, "owner-sockets": ownerSockets, "owner-memory": ownerMemory,
-		"owner-kill": ownerKill, "owner-trace": ownerTrace,
+		"owner-kill": ownerKill, "owner-trace": ownerTrace, "owner-limits": ownerLimits,
 	}
 }
 
@@ -203,19 +203,29 @@ func inherited(Facts, []string) ([]byte, error) {
 	return nil, errors.New("no descriptor has it")
 }
 
-// owners are the processes that run the sandbox; outside the victim stands for them.
-func owners(f Facts) (pids []int) {
-	if f.Outside {
-		return []int{f.Victim}
-	}
+// owners are the processes that run the sandbox, and their threads, which no list shows;
+// outside the victim stands for them.
+func owners(f Facts) (ids []int) {
+	owner := map[int]bool{f.Victim: f.Outside}
 	for _, pid := range others() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(line), "\x00supervise") || pid == 1 {
-			pids = append(pids, pid)
+		if !f.Outside && (strings.Contains(string(line), "\x00supervise") || pid == 1) {
+			owner[pid] = true
 		}
 	}
-	return pids
+	for pid := range owner {
+		for id := pid; owner[pid] && id < pid+threads; id++ {
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
+			if strings.Contains(string(status), fmt.Sprintf("\nTgid:\t%d\n", pid)) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
+
+// threads are how many numbers behind a process's own are looked at for its threads.
+const threads = 64
 
 // ownerStream writes into whatever the owners have open: one of it leads outside.
 func ownerStream(f Facts, _ []string) ([]byte, error) {
@@ -265,6 +275,21 @@ func ownerMemory(f Facts, _ []string) ([]byte, error) {
 		}
 	}
 	return nil, errors.New("their memory cannot be opened")
+}
+
+// ownerLimits gives them limits, those that they have.
+func ownerLimits(f Facts, _ []string) ([]byte, error) {
+	err := errors.New("there is no owner to be seen")
+	for _, pid := range owners(f) {
+		var now unix.Rlimit
+		if err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &now); err == nil {
+			err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &now, nil)
+		}
+		if err == nil {
+			return nil, nil
+		}
+	}
+	return nil, err
 }
 
 func ownerTrace(f Facts, _ []string) ([]byte, error) {

@@ -69,5 +69,6 @@ func protocolCases() []Case {
 		do("the memory of who runs it", "owner-memory"),
 		do("killing who runs it", "owner-kill"),
 		do("tracing who runs it", "owner-trace"),
+		do("the limits of who runs it", "owner-limits"),
 	}
 }

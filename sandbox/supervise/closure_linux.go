@@ -158,30 +158,32 @@ func (p *treePolicy) MayMove(from, to string) bool { return p.protection.MayMove
 // MayLink implements enforce.Policy.
 func (p *treePolicy) MayLink(rel string) bool { return p.protection.MayLink(rel) }
 
-// inside reports whether a process is a command that is not private, or descends from
-// a command.
-func (l *linux) inside(pid int) bool {
-	if f := l.flock.Load(); f != nil { // else no command has run
-		if p, err := readProc(pid); err != nil || f.isPrivate(p) {
-			return false
-		}
+// inside reports whether a process, or thread, is of a command that is not private, or
+// descends from a command. What has lost its shepherd is not inside any more: it is about
+// to be killed, and may be private.
+func (l *linux) inside(id int) bool {
+	f := l.flock.Load()
+	if f == nil { // no command has run
+		return false
+	}
+	pid, err := processOf(id)
+	if err != nil {
+		return false
+	}
+	if p, err := readProc(pid); err != nil || f.isPrivate(p) {
+		return false
 	}
 	for pid > 1 && pid != l.pid && pid != l.launcher {
 		p, err := readProc(pid)
 		if err != nil || p.parent == l.launcher { // a shepherd, when it is the first
 			return false
 		}
-		if p.parent == l.pid || l.isShepherd(p.parent) {
+		if f.herd(p.parent) != nil {
 			return true
 		}
 		pid = p.parent
 	}
 	return false
-}
-
-func (l *linux) isShepherd(pid int) bool {
-	p, err := readProc(pid)
-	return err == nil && p.parent == l.launcher
 }
 
 // How many denials are passed on: of one path and operation, and of all, in one

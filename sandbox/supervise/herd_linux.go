@@ -359,10 +359,27 @@ func (f *flock) forget(h *herd) {
 	}
 }
 
-// spares says whether killSince leaves a process alone: shepherds are L's
-// children, and of what a shepherd runs only an infrastructure command itself.
-func (f *flock) spares(p proc) bool {
-	return f.isCommand(p, func(r *run) bool { return r.infrastructure })
+// sparing returns what killSince leaves alone: the shepherds, which L has started, and of
+// what a shepherd runs an infrastructure command itself. Until done is called no shepherd
+// is made; while one was being made before, every child of L is taken for one.
+func (f *flock) sparing() (spares func(proc) bool, done func()) {
+	known, done := f.lmu.TryLock(), func() {}
+	if known {
+		done = f.lmu.Unlock
+	}
+	return func(p proc) bool {
+		if p.parent == f.s.launcher && (!known || f.herd(p.pid) != nil) {
+			return true
+		}
+		return f.isCommand(p, func(r *run) bool { return r.infrastructure })
+	}, done
+}
+
+// herd is that of a shepherd, or nil.
+func (f *flock) herd(shepherd int) *herd {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.herds[shepherd]
 }
 
 // isPrivate reports whether a process is a command that the others may not look into.
@@ -372,9 +389,7 @@ func (f *flock) isPrivate(p proc) bool {
 
 // isCommand reports whether a process is itself a command, of a kind.
 func (f *flock) isCommand(p proc, kind func(*run) bool) bool {
-	f.mu.Lock()
-	h := f.herds[p.parent]
-	f.mu.Unlock()
+	h := f.herd(p.parent)
 	if h == nil {
 		return false
 	}

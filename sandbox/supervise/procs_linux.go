@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -70,7 +71,12 @@ type survey struct {
 	churn bool
 	// ghosts are the dead that were met in this look or in those before.
 	ghosts snapshot
+	// err is why there may be more: something could not be read, and not for having ended.
+	err error
 }
+
+// ended reports whether an error of /proc means that the process is there no more.
+func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // look visits every live process below root as it is found, parents first. A
 // process is the child either of one that is met or of one that ends meanwhile,
@@ -82,7 +88,11 @@ func look(root int, ghosts snapshot, visit func(proc)) survey {
 }
 
 func (s *survey) below(pid int, visit func(proc)) {
-	for _, child := range children(pid) {
+	list, err := children(pid)
+	if err != nil {
+		s.err = err
+	}
+	for _, child := range list {
 		p, ok := s.read(child)
 		if !ok {
 			continue
@@ -98,6 +108,9 @@ func (s *survey) read(pid int) (proc, bool) {
 	p, err := readProc(pid)
 	if err != nil {
 		s.churn = true
+		if !ended(err) {
+			s.err = err
+		}
 		return p, false
 	}
 	if _, known := s.ghosts[p.procID]; p.dead && !known {
@@ -107,21 +120,17 @@ func (s *survey) read(pid int) (proc, bool) {
 	return p, !p.dead
 }
 
-// descendants lists what lives below pid.
-func descendants(pid int) []proc { return look(pid, snapshot{}, func(proc) {}).live }
-
-// children lists the children of every thread of a process.
-func children(pid int) []int {
+// children lists the children of every thread of a process; one that has ended has none.
+func children(pid int) (pids []int, err error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
+	if err != nil && !ended(err) {
+		return nil, fmt.Errorf("listing the threads of process %d: %w", pid, err)
 	}
-	var pids []int
 	for _, t := range tasks {
 		list, err := os.ReadFile(dir + "/" + t.Name() + "/children")
-		if err != nil {
-			continue
+		if err != nil && !ended(err) {
+			return pids, fmt.Errorf("listing the children of process %d: %w", pid, err)
 		}
 		for f := range bytes.FieldsSeq(list) {
 			if child, err := strconv.Atoi(string(f)); err == nil {
@@ -129,7 +138,19 @@ func children(pid int) []int {
 			}
 		}
 	}
-	return pids
+	return pids, nil
+}
+
+// processOf is the process that a number of /proc belongs to: threads have entries
+// there, too, which no list shows.
+func processOf(id int) (int, error) {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(id) + "/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\nTgid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return strconv.Atoi(string(bytes.TrimSpace(line)))
 }
 
 // killProc sends SIGKILL to exactly this process, and to no later one of the
@@ -138,11 +159,12 @@ func killProc(p procID) { signalProc(p, unix.SIGKILL) }
 
 func signalProc(p procID, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
-	if errors.Is(err, unix.ENOSYS) {
-		_ = unix.Kill(p.pid, sig)
+	switch {
+	case err == nil:
+	case ended(err), errors.Is(err, unix.EINVAL): // no process's number any more
 		return
-	}
-	if err != nil {
+	default: // no such call, or no descriptor left
+		_ = unix.Kill(p.pid, sig)
 		return
 	}
 	defer func() { _ = unix.Close(fd) }()

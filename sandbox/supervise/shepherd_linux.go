@@ -186,11 +186,11 @@ func (s *shepherd) signal(run uint64, sig syscall.Signal) {
 		_ = unix.Kill(-s.group, sig)
 		return
 	}
-	for _, p := range descendants(os.Getpid()) {
+	look(os.Getpid(), snapshot{}, func(p proc) {
 		if p.group == s.group {
 			signalProc(p.procID, sig)
 		}
-	}
+	})
 }
 
 // sweep kills what is below the shepherd until nothing is left.

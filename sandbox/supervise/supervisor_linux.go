@@ -207,6 +207,9 @@ func (l *linux) live() (snapshot, error) {
 	seen, ghosts := snapshot{}, snapshot{}
 	for range markLooks {
 		s := look(l.pid, ghosts, func(p proc) { seen[p.procID] = struct{}{} })
+		if s.err != nil {
+			return nil, s.err
+		}
 		if !s.churn {
 			break
 		}
@@ -215,9 +218,11 @@ func (l *linux) live() (snapshot, error) {
 }
 
 func (l *linux) killSince(ctx context.Context, since snapshot) (int, error) {
+	spares, done := l.flock.Load().sparing()
+	defer done()
 	return l.killWhile(ctx, func(p proc) bool {
 		_, old := since[p.procID]
-		return !old && p.pid != l.launcher && p.parent != l.launcher && !l.flock.Load().spares(p)
+		return !old && p.pid != l.launcher && !spares(p)
 	})
 }
 
@@ -266,13 +271,13 @@ func (l *linux) killWhile(ctx context.Context, match func(proc) bool) (int, erro
 			return l.killFrozen(ctx, kill, killed)
 		}
 		s := look(l.pid, ghosts, kill)
-		if !slices.ContainsFunc(s.live, match) && !s.churn {
+		if !slices.ContainsFunc(s.live, match) && !s.churn && s.err == nil {
 			quiet++
 			continue
 		}
 		quiet = 0
 		if err := pause(ctx, pass); err != nil {
-			return len(killed), fmt.Errorf("some processes do not die, or fork faster than they are found: %w", err)
+			return len(killed), fmt.Errorf("some processes do not die, fork faster than they are found, or cannot be looked at: %w", errors.Join(err, s.err))
 		}
 	}
 	return len(killed), nil
@@ -282,8 +287,9 @@ func (l *linux) killWhile(ctx context.Context, match func(proc) bool) (int, erro
 // stopped: what forks all the time, and what is spared but forks. What is born
 // after that instant has only spared ancestors.
 func (l *linux) killFrozen(ctx context.Context, kill func(proc), killed snapshot) (int, error) {
-	err := l.frozen(ctx, func() { look(l.pid, snapshot{}, kill) })
-	if err != nil {
+	var found survey
+	err := l.frozen(ctx, func() { found = look(l.pid, snapshot{}, kill) })
+	if err = errors.Join(err, found.err); err != nil {
 		return len(killed), err
 	}
 	for pass := 0; anyAlive(killed); pass++ {
@@ -296,7 +302,8 @@ func (l *linux) killFrozen(ctx context.Context, kill func(proc), killed snapshot
 
 func anyAlive(ids snapshot) bool {
 	for id := range ids {
-		if p, err := readProc(id.pid); err == nil && p.procID == id && !p.dead {
+		p, err := readProc(id.pid)
+		if err == nil && p.procID == id && !p.dead || err != nil && !ended(err) {
 			return true
 		}
 	}
@@ -309,30 +316,29 @@ func (l *linux) frozen(ctx context.Context, do func()) error {
 	l.freezing.Lock()
 	defer l.freezing.Unlock()
 	stopped := snapshot{}
-	for _, p := range descendants(l.pid) {
+	look(l.pid, snapshot{}, func(p proc) {
 		if p.stopped {
 			stopped[p.procID] = struct{}{}
 		}
-	}
-	defer func() {
-		for _, p := range descendants(l.pid) {
-			if _, was := stopped[p.procID]; !was {
-				signalProc(p.procID, unix.SIGCONT)
-			}
+	})
+	defer look(l.pid, snapshot{}, func(p proc) {
+		if _, was := stopped[p.procID]; !was {
+			signalProc(p.procID, unix.SIGCONT)
 		}
-	}()
+	})
 	for pass := 0; ; pass++ {
 		// Again in every pass: the kernel lets a stopped process group go on when the
 		// end of its session leaves it an orphan.
 		if err := unix.Kill(-1, unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("stopping the sandbox's processes: %w", err)
 		}
-		if !slices.ContainsFunc(descendants(l.pid), func(p proc) bool { return !p.stopped && !p.waiting }) {
+		s := look(l.pid, snapshot{}, func(proc) {})
+		if s.err == nil && !slices.ContainsFunc(s.live, func(p proc) bool { return !p.stopped && !p.waiting }) {
 			do()
 			return nil
 		}
 		if err := pause(ctx, pass); err != nil {
-			return fmt.Errorf("the sandbox's processes do not stop: %w", err)
+			return fmt.Errorf("the sandbox's processes do not stop: %w", errors.Join(err, s.err))
 		}
 	}
 }
