@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"; pure Go, so that gander stays one static binary
@@ -174,7 +175,11 @@ func openDatabase(ctx context.Context, file string) (*database, error) {
 
 func dsn(file string, pragmas ...string) string {
 	q := url.Values{"_pragma": pragmas}
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(file), RawQuery: q.Encode()}).String()
+	path := filepath.ToSlash(file)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // of a drive of Windows, which would be taken for a host
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
 func migrate(ctx context.Context, db *sql.DB) error {
