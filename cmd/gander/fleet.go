@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -220,9 +221,21 @@ func (f *fleet) launch(ctx context.Context, dir keeper.Dir) error {
 		err = fmt.Errorf("its keeper has ended at once (%v)", err)
 	}
 	if err != nil {
-		return fmt.Errorf("run %s: %w; see %s", dir.RunID, err, log)
+		return fmt.Errorf("run %s: %w%s; see %s", dir.RunID, err, lastWords(log), log)
 	}
 	return nil
+}
+
+// lastWords is the last line of a keeper's log as the end of a sentence: the log of a
+// run that could not be started goes with it.
+func lastWords(log string) string {
+	text, _ := os.ReadFile(log)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	last := strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "gander: ")
+	if last == "" {
+		return ""
+	}
+	return ": " + last
 }
 
 // discard removes what is left of a run that could not be started.

@@ -3,13 +3,31 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"gander.dev/gander/sandbox/controlplane"
 	"gander.dev/gander/sandbox/keeper"
 )
+
+// The log of a run that could not be started is gone when its error is read.
+func TestKeepersLastWords(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "keeper.log")
+	if got := lastWords(log); got != "" {
+		t.Errorf("a keeper that said nothing: %q", got)
+	}
+	for text, want := range map[string]string{"{}\ngander: no room\n": ": no room", "gander: no sockets here\r\n": ": no sockets here", "\n": ""} {
+		if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := lastWords(log); got != want {
+			t.Errorf("the last words of %q: %q, want %q", text, got, want)
+		}
+	}
+}
 
 // A keeper that ends before it is asked has failed, unless the run was to end: then it
 // has done all there was to do, and the run does not run.
