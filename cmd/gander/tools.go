@@ -85,7 +85,7 @@ func toolText(content json.RawMessage) string {
 			}
 		}
 	}
-	return strings.TrimRight(b.String(), "\n")
+	return strings.TrimRight(strings.ReplaceAll(b.String(), "\r\n", "\n"), "\n")
 }
 
 // excerpt is text in lines, the middle left out when there are more than limit.

@@ -52,11 +52,11 @@ func TestExcerpt(t *testing.T) {
 
 func TestToolText(t *testing.T) {
 	got := toolText([]byte(`[
-		{"type":"content","content":{"type":"text","text":"out\n"}},
-		{"type":"diff","path":"/p/f","oldText":"a\nb\n","newText":"c\n"},
+		{"type":"content","content":{"type":"text","text":"out\r\nput\r\n"}},
+		{"type":"diff","path":"/p/f","oldText":"a\nb\n","newText":"c\r\n"},
 		{"type":"diff","path":"/p/new","newText":"x"},
 		{"type":"terminal","terminalId":"t"}]`))
-	want := "out\n/p/f\n- a\n- b\n+ c\n/p/new\n+ x"
+	want := "out\nput\n/p/f\n- a\n- b\n+ c\n/p/new\n+ x"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
