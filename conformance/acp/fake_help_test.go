@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 
 	"gander.dev/gander/conformance/harness"
 )
@@ -25,7 +24,7 @@ func startWatch(owner string) {
 	}
 	cmd := exec.Command(self, "fake-watch", owner)
 	cmd.Stdin = in
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	apart(cmd)
 	_ = cmd.Start()
 	_ = in.Close()
 	watched = out
@@ -46,7 +45,7 @@ func watch(owner string) {
 func leak(n int) {
 	for range n {
 		cmd := exec.Command("sleep", "600")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		apart(cmd)
 		_ = cmd.Start()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 	"unicode/utf8"
 
@@ -40,6 +41,24 @@ func (f *fake) broken(defect string) bool { return f.defect == defect }
 const rewriting = "rewrite:"
 
 const ownerVariable = "FAKE_OWNER"
+
+// TestMain makes this program the fake agent, and what helps it, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "fake-agent":
+			runFake(os.Args[2])
+			return
+		case "fake-watch":
+			watch(os.Args[2])
+			return
+		case "fake-mcp":
+			mcpServer()
+			return
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // runFake is the program of the fake agent.
 func runFake(defect string) {

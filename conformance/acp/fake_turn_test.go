@@ -10,11 +10,9 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"gander.dev/gander/conformance/harness"
@@ -435,14 +433,13 @@ const shownOutput = 32 << 10
 
 // execute runs the command and shows what it prints.
 func (c *fakeCall) execute() (text, failed string) {
-	cmd := exec.Command("/bin/sh", "-c", c.command)
+	cmd := inShell(c.command)
 	cmd.Dir = c.s.cwd
 	if c.broken("runs where it was started") {
 		cmd.Dir = ""
 	}
 	mark := fmt.Sprintf("%sc%d_", c.owner, time.Now().UnixNano())
 	cmd.Env = append(os.Environ(), ownerVariable+"="+mark)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out := &fakeOutput{call: c}
 	cmd.Stdout, cmd.Stderr = out, out
 	if c.broken("loses stderr") {
@@ -458,7 +455,7 @@ func (c *fakeCall) execute() (text, failed string) {
 		case c.broken("kills nothing"):
 			_ = cmd.Process.Kill()
 		case c.broken("kills the group only"):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			harness.KillGroup(cmd)
 		default:
 			harness.KillMarked(mark)
 		}

@@ -8,24 +8,6 @@ import (
 	"gander.dev/gander/conformance/harness"
 )
 
-// TestMain makes this program the fake agent, and what helps it, too.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "fake-agent":
-			runFake(os.Args[2])
-			return
-		case "fake-watch":
-			watch(os.Args[2])
-			return
-		case "fake-mcp":
-			mcpServer()
-			return
-		}
-	}
-	os.Exit(m.Run())
-}
-
 // checkFake runs checks against a fake; no defect makes it good.
 func checkFake(t *testing.T, defect string, timeout time.Duration, only ...string) *harness.Report {
 	t.Helper()
