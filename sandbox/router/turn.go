@@ -328,11 +328,19 @@ func (t *turn) awaitReady(b *backend, slow <-chan time.Time) error {
 			}
 			return nil
 		case <-slow:
-			t.s.send(t.ctx, thought(fmt.Sprintf("Starting %s in a %s sandbox …", b.agent.Name(), b.driver.Name())))
+			t.s.send(t.ctx, thought(starting(b.agent.Name(), b.driver.Name())))
 		case <-t.ctx.Done():
 			return t.ctx.Err()
 		}
 	}
+}
+
+// starting says where an agent starts.
+func starting(agent, driver string) string {
+	if driver == Off {
+		return fmt.Sprintf("Starting %s without a sandbox …", agent)
+	}
+	return fmt.Sprintf("Starting %s in a %s sandbox …", agent, driver)
 }
 
 // plainText is a prompt as the transcript's message text.

@@ -171,6 +171,14 @@ func TestSlowStartIsVisible(t *testing.T) {
 	}
 }
 
+func TestStarting(t *testing.T) {
+	for driver, want := range map[string]string{"local": "Starting duck in a local sandbox …", Off: "Starting duck without a sandbox …"} {
+		if got := starting("duck", driver); got != want {
+			t.Errorf("starting(%q) = %q, want %q", driver, got, want)
+		}
+	}
+}
+
 func TestAgentDeathInATurn(t *testing.T) {
 	for _, resumes := range []bool{true, false} {
 		r := newRig(t, func(r *rig) {
