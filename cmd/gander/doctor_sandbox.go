@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +27,7 @@ func (a *app) examineSandbox(ctx context.Context, report func(check)) {
 	}
 	defer a.remove(dir)
 	project, canary := filepath.Join(dir, "project"), filepath.Join(dir, "canary")
-	if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(canary, []byte(canaryText), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(canary, []byte(canaryText+"\n"), 0o600)); err != nil {
 		report(failedCheck(checkStart, err, temporaryAdvice))
 		return
 	}
@@ -68,11 +71,49 @@ type sandboxTrial struct {
 	sb  sandbox.Sandbox
 }
 
-// shell runs a shell command and returns what it printed. What it leaves in the
-// background is not waited for.
+// A dialect is what the trial runs, in the language of a system's shell. Every
+// command ends with a line that says tried.
+type dialect struct {
+	shell []string
+	write string
+	read  string // shows {file}
+	reach string // connects to {port}, or shows devices
+	// stay starts processes that outlive their parents, in a session of their own and
+	// deaf to signals, where there are such things.
+	stay string
+}
+
+var (
+	posix = dialect{
+		shell: []string{"sh", "-c"},
+		write: "echo written > file && cat file; echo tried",
+		read:  "cat '{file}'; echo tried",
+		reach: `bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port} && echo REACHED' 2>/dev/null
+tail -n +3 /proc/net/dev 2>/dev/null | grep -v '^ *lo:'; echo tried`,
+		stay: "trap '' TERM HUP INT; (setsid sleep 1000 >/dev/null 2>&1 &); (sleep 1000 >/dev/null 2>&1 &); echo tried",
+	}
+	cmdExe = dialect{
+		shell: []string{"cmd", "/c"},
+		write: "echo written> file& type file& echo tried",
+		read:  `type "{file}"& echo tried`,
+		reach: "echo tried", // nothing closes it
+		stay:  `start /b ping -n 1000 127.0.0.1 >nul& start "" /min cmd /c "ping -n 1000 127.0.0.1 >nul"& echo tried`,
+	}
+)
+
+// dialect is the sandbox's. On Windows it is never a container.
+func (p sandboxTrial) dialect() dialect {
+	if runtime.GOOS == "windows" {
+		return cmdExe
+	}
+	return posix
+}
+
+// shell runs a shell command and returns what it printed before it said tried. What
+// it leaves in the background is not waited for.
 func (p sandboxTrial) shell(ctx context.Context, command string) (string, error) {
 	proc, err := p.sb.Start(ctx, sandbox.Command{
-		Args: []string{"sh", "-c", command},
+		Args: append(slices.Clone(p.dialect().shell), command),
 		Env:  append(p.sb.Info().Environment(p.app.cfg.InsideEnvironment()), "HOME="+p.sb.Info().Home),
 	})
 	if err != nil {
@@ -80,22 +121,27 @@ func (p sandboxTrial) shell(ctx context.Context, command string) (string, error)
 	}
 	_ = proc.Stdin().Close()
 	go func() { _, _ = io.Copy(io.Discard, proc.Stderr()) }() // ends with the sandbox
-	out, err := io.ReadAll(io.LimitReader(proc.Stdout(), 1<<16))
-	if err != nil {
-		return "", err
+	var said strings.Builder
+	lines := bufio.NewScanner(io.LimitReader(proc.Stdout(), 1<<16))
+	for lines.Scan() {
+		if lines.Text() == "tried" { // and the rest is held open by what stays
+			_, err = proc.Wait(ctx)
+			return said.String(), err
+		}
+		said.WriteString(lines.Text() + "\n")
 	}
 	_, err = proc.Wait(ctx)
-	return string(out), err
+	return "", errors.Join(lines.Err(), err, fmt.Errorf("the shell inside said only %q", said.String()))
 }
 
 // project writes a file inside and reads it outside.
 func (p sandboxTrial) project(ctx context.Context, project string) check {
-	out, err := p.shell(ctx, "echo written > file && cat file")
+	out, err := p.shell(ctx, p.dialect().write)
 	raw, errRead := os.ReadFile(filepath.Join(project, "file"))
 	if err := errors.Join(err, errRead); err != nil {
 		return failedCheck(checkProject, fmt.Errorf("a file written inside did not arrive: %w", err), reportIt)
 	}
-	if string(raw) != "written\n" || out != "written\n" {
+	if strings.TrimRight(string(raw), "\r\n") != "written" || out != "written\n" {
 		return failedCheck(checkProject, fmt.Errorf("a file written inside did not arrive: %q, %q", out, raw), reportIt)
 	}
 	return check{ID: checkProject, State: checkOK, What: "a file written inside arrives in the project"}
@@ -103,8 +149,8 @@ func (p sandboxTrial) project(ctx context.Context, project string) check {
 
 // files tries to read a file beside the project.
 func (p sandboxTrial) files(ctx context.Context, canary string) check {
-	out, err := p.shell(ctx, "cat '"+canary+"'; echo tried")
-	return judged(checkFiles, "a file beside the project cannot be read", strings.Contains(out, canaryText), tried(out, err))
+	out, err := p.shell(ctx, strings.ReplaceAll(p.dialect().read, "{file}", canary))
+	return judged(checkFiles, "a file beside the project cannot be read", strings.Contains(out, canaryText), err)
 }
 
 // network tries to reach a listener of this machine, and counts the devices.
@@ -122,8 +168,7 @@ func (p sandboxTrial) network(ctx context.Context) check {
 		}
 	}()
 	defer l.Close()
-	out, err := p.shell(ctx, fmt.Sprintf(`bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d && echo REACHED' 2>/dev/null
-tail -n +3 /proc/net/dev 2>/dev/null | grep -v '^ *lo:'; echo tried`, l.Addr().(*net.TCPAddr).Port))
+	out, err := p.shell(ctx, strings.ReplaceAll(p.dialect().reach, "{port}", strconv.Itoa(l.Addr().(*net.TCPAddr).Port)))
 	open := strings.Contains(out, "REACHED") || strings.Contains(out, ":")
 	select {
 	case <-reached:
@@ -131,15 +176,7 @@ tail -n +3 /proc/net/dev 2>/dev/null | grep -v '^ *lo:'; echo tried`, l.Addr().(
 	default:
 		open = open || runtime.GOOS != "linux" // nothing closes it there
 	}
-	return judged(checkNetwork, what, open, tried(out, err))
-}
-
-// tried is why something could not be tried.
-func tried(out string, err error) error {
-	if err == nil && !strings.HasSuffix(out, "tried\n") {
-		err = fmt.Errorf("the shell inside said only %q", out)
-	}
-	return err
+	return judged(checkNetwork, what, open, err)
 }
 
 // judged is the check of something that must not be possible.
@@ -159,7 +196,7 @@ func (p sandboxTrial) kill(ctx context.Context) check {
 	if err != nil {
 		return failedCheck(checkKill, err, reportIt)
 	}
-	if _, err := p.shell(ctx, p.stayers()); err != nil {
+	if _, err := p.shell(ctx, p.dialect().stay); err != nil {
 		return failedCheck(checkKill, err, reportIt)
 	}
 	report, err := p.sb.KillSince(ctx, mark)
@@ -172,15 +209,9 @@ func (p sandboxTrial) kill(ctx context.Context) check {
 	return check{ID: checkKill, State: checkOK, What: fmt.Sprintf("%d processes that tried to stay were killed in %s", report.Killed, report.Duration.Round(10*time.Microsecond))}
 }
 
-// stayers starts processes that outlive their parents, in a session of their own
-// and deaf to signals.
-func (p sandboxTrial) stayers() string {
-	return "trap '' TERM HUP INT; (setsid sleep 1000 >/dev/null 2>&1 &); (sleep 1000 >/dev/null 2>&1 &); echo"
-}
-
 // end closes the sandbox with such processes in it and looks what is left.
 func (p sandboxTrial) end(ctx context.Context, done func()) check {
-	_, err := p.shell(ctx, p.stayers())
+	_, err := p.shell(ctx, p.dialect().stay)
 	began := time.Now()
 	done()
 	took := time.Since(began)
