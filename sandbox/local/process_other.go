@@ -60,13 +60,13 @@ func startSupervisor(exe string, p processPlan, _ *bounds, stderr io.Writer) (*s
 
 func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	if spec.Rules != nil && !spec.Rules.Optional && d.name != nameOff {
-		return plan{}, fmt.Errorf("%w; use the docker driver, or permit a weaker sandbox with --allow-weaker", supervise.ErrRules)
+		return plan{}, fmt.Errorf("%w; %s, or permit a weaker sandbox with --allow-weaker (sandbox.allowWeaker in the configuration)", supervise.ErrRules, isolating)
 	}
 	p := plan{
 		exe: exe, home: spec.Home, setup: supervise.Setup{WorkingDir: spec.WorkingDir},
 		isolation: "none: processes are supervised, " + held,
 	}
-	p.warnings = []string{"There is no sandbox on this system: " + noSandbox + ", and end with the session. Use the docker driver for isolation."}
+	p.warnings = []string{"There is no sandbox on this system: " + noSandbox + ", and end with the session. For isolation, " + isolating + "."}
 	p.weaker = []string{"files and network are not closed off", "closed files are open"}
 	if d.name == nameOff {
 		p.weaker = []string{"none"}
