@@ -1,9 +1,40 @@
 package sandbox
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
+
+// HomeEnvironment are the variables by which programs find their home and, on Windows,
+// where they keep what they do not want to keep in it.
+func HomeEnvironment(home string) []string { return homeEnvironment(runtime.GOOS, home) }
+
+func homeEnvironment(system, home string) []string {
+	env := []string{"HOME=" + home}
+	if system == "windows" {
+		data := filepath.Join(home, "AppData")
+		env = append(env, "USERPROFILE="+home, "APPDATA="+filepath.Join(data, "Roaming"), "LOCALAPPDATA="+filepath.Join(data, "Local"))
+	}
+	return env
+}
+
+// PlainEnvironment is what a program of the system needs that gander itself runs in a
+// sandbox.
+func PlainEnvironment(home string) []string { return plainEnvironment(runtime.GOOS, home, os.Getenv) }
+
+func plainEnvironment(system, home string, variable func(string) string) []string {
+	env := homeEnvironment(system, home)
+	if system != "windows" {
+		return append(env, "PATH=/usr/local/bin:/usr/bin:/bin")
+	}
+	for _, name := range []string{"PATH", "PATHEXT", "SystemRoot", "ComSpec"} {
+		env = append(env, name+"="+variable(name))
+	}
+	return env
+}
 
 // Environment is what a command's environment should start from in this sandbox:
 // env, which is made for this machine's programs, on top of what the image sets. An

@@ -155,7 +155,7 @@ func (a *app) runIn(ctx context.Context, p place, command []string) (string, err
 		return "", err
 	}
 	defer done()
-	proc, err := sb.Start(ctx, sandbox.Command{Args: command, Env: append([]string{"HOME=" + sb.Info().Home}, a.cfg.InsideEnvironment()...)})
+	proc, err := sb.Start(ctx, sandbox.Command{Args: command, Env: append(sandbox.HomeEnvironment(sb.Info().Home), a.cfg.InsideEnvironment()...)})
 	if err != nil {
 		return "", err
 	}

@@ -114,7 +114,7 @@ func (p sandboxTrial) dialect() dialect {
 func (p sandboxTrial) shell(ctx context.Context, command string) (string, error) {
 	proc, err := p.sb.Start(ctx, sandbox.Command{
 		Args: append(slices.Clone(p.dialect().shell), command),
-		Env:  append(p.sb.Info().Environment(p.app.cfg.InsideEnvironment()), "HOME="+p.sb.Info().Home),
+		Env:  append(p.sb.Info().Environment(p.app.cfg.InsideEnvironment()), sandbox.HomeEnvironment(p.sb.Info().Home)...),
 	})
 	if err != nil {
 		return "", err

@@ -87,7 +87,7 @@ func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error
 	if err != nil {
 		env = a.cfg.InsideEnvironment() // a command may do without certificates
 	}
-	env = append(sb.Info().Environment(env), "HOME="+sb.Info().Home)
+	env = append(sb.Info().Environment(env), sandbox.HomeEnvironment(sb.Info().Home)...)
 	env = append(env, sandbox.ProxyEnvironment(sb.Info().Doors[egressDoorName])...)
 	p, err := sb.Start(running, sandbox.Command{Args: args, Env: env})
 	if err != nil {

@@ -17,7 +17,7 @@ package custom
 
 import (
 	"context"
-	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -71,12 +71,11 @@ func command(s Settings, home string, p sandbox.SessionParams) sandbox.Command {
 			cmd.Env = append(cmd.Env, name+"="+fill.Replace(value))
 		}
 	}
-	cmd.Env = append(cmd.Env,
-		"HOME="+home,
-		"XDG_CONFIG_HOME="+path.Join(home, ".config"),
-		"XDG_DATA_HOME="+path.Join(home, ".local/share"),
-		"XDG_STATE_HOME="+path.Join(home, ".local/state"),
-		"XDG_CACHE_HOME="+path.Join(home, ".cache"))
+	cmd.Env = append(append(cmd.Env, sandbox.HomeEnvironment(home)...),
+		"XDG_CONFIG_HOME="+filepath.Join(home, ".config"),
+		"XDG_DATA_HOME="+filepath.Join(home, ".local", "share"),
+		"XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
+		"XDG_CACHE_HOME="+filepath.Join(home, ".cache"))
 	return cmd
 }
 

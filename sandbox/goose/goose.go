@@ -79,16 +79,15 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 // state in one private place; the session is not named by an extra model call.
 // What is set here wins over s.Env: it is what keeps goose in its sandbox.
 func environment(s Settings, home, modelAddr, modelToken, model, mode string) []string {
-	ours := []string{
-		"HOME=" + home,
-		"GOOSE_PATH_ROOT=" + filepath.Join(home, ".goose"),
+	ours := append(sandbox.HomeEnvironment(home),
+		"GOOSE_PATH_ROOT="+filepath.Join(home, ".goose"),
 		"GOOSE_PROVIDER=openai",
-		"OPENAI_HOST=http://" + modelAddr,
-		"OPENAI_API_KEY=" + modelToken,
+		"OPENAI_HOST=http://"+modelAddr,
+		"OPENAI_API_KEY="+modelToken,
 		"GOOSE_DISABLE_KEYRING=1",
 		"GOOSE_DISABLE_SESSION_NAMING=true",
 		"GOOSE_TELEMETRY_OFF=1",
-	}
+	)
 	if model != "" {
 		ours = append(ours, "GOOSE_MODEL="+model)
 	}

@@ -230,7 +230,7 @@ func (in *incarnation) prepare(ctx context.Context, place Place) (loop.Start, []
 	return loop.Start{
 		RunID: run.RunID, Agent: run.Agent, Workspace: run.Workspace, Run: loop.AgentCommand{Args: cmd.Args, Env: cmd.Env},
 		Limits: run.Limits, Pace: run.Pace, Admitted: k.o.Again != nil, Paused: run.Desired == Paused, Prompt: k.prompts.current(), Saved: saved,
-	}, info.Environment([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + info.Home}), nil
+	}, info.Environment(append(sandbox.PlainEnvironment(info.Home), "LANG=C.UTF-8")), nil
 }
 
 // close takes down whatever was opened. The sandbox goes first: what is in it cannot

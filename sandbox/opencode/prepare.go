@@ -5,7 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"path"
+	"path/filepath"
 	"strings"
 
 	"gander.dev/gander/sandbox"
@@ -36,9 +36,16 @@ type inside struct {
 // prepare makes the directories that opencode is to find and looks at what is there.
 func prepare(ctx context.Context, sb sandbox.Sandbox, s Settings, dir string) (inside, error) {
 	home := sb.Info().Home
+	if direct {
+		in, err := prepareHere(home, dir, s.Command[0])
+		if err != nil {
+			return inside{}, fmt.Errorf("preparing the home of opencode: %w", err)
+		}
+		return in, nil
+	}
 	out, err := run(ctx, sb, sandbox.Command{
 		Args: []string{"sh", "-c", prepareScript, "prepare", home, s.Command[0], version},
-		Env:  acpagent.With(s.Env, "HOME="+home), Dir: dir,
+		Env:  acpagent.With(s.Env, sandbox.HomeEnvironment(home)...), Dir: dir,
 	}, nil)
 	if err != nil {
 		return inside{}, fmt.Errorf("preparing the sandbox for opencode: %w", err)
@@ -128,19 +135,18 @@ func (in inside) environment(s Settings, home, modelAddr, modelToken, password s
 	if err != nil {
 		return nil, err
 	}
-	ours := []string{
-		"HOME=" + home,
-		"TMPDIR=" + path.Join(home, ".tmp"),
-		"XDG_CONFIG_HOME=" + path.Join(home, ".config"),
-		"XDG_DATA_HOME=" + path.Join(home, ".local/share"),
-		"XDG_STATE_HOME=" + path.Join(home, ".local/state"),
-		"XDG_CACHE_HOME=" + path.Join(home, ".cache"),
-		"LLM_BASE_URL=http://" + modelAddr + "/v1",
-		"LLM_API_KEY=" + modelToken,
-		"OPENCODE_MODEL=" + quoted(modelID(s.Model)),
-		"OPENCODE_MODEL_NAME=" + quoted(s.Model),
-		"OPENCODE_CONFIG_CONTENT=" + config,
-		"OPENCODE_SERVER_PASSWORD=" + password,
+	ours := append(sandbox.HomeEnvironment(home),
+		"TMPDIR="+filepath.Join(home, ".tmp"),
+		"XDG_CONFIG_HOME="+filepath.Join(home, ".config"),
+		"XDG_DATA_HOME="+filepath.Join(home, ".local", "share"),
+		"XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
+		"XDG_CACHE_HOME="+filepath.Join(home, ".cache"),
+		"LLM_BASE_URL=http://"+modelAddr+"/v1",
+		"LLM_API_KEY="+modelToken,
+		"OPENCODE_MODEL="+quoted(modelID(s.Model)),
+		"OPENCODE_MODEL_NAME="+quoted(s.Model),
+		"OPENCODE_CONFIG_CONTENT="+config,
+		"OPENCODE_SERVER_PASSWORD="+password,
 		"OPENCODE_PURE=1", // no plugins from outside
 		"OPENCODE_DISABLE_AUTOUPDATE=1",
 		"OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
@@ -150,7 +156,7 @@ func (in inside) environment(s Settings, home, modelAddr, modelToken, password s
 		"OPENCODE_DISABLE_PROJECT_CONFIG=1",
 		"OPENCODE_DISABLE_SHARE=1",
 		"OPENCODE_DISABLE_TERMINAL_TITLE=1",
-	}
+	)
 	if in.bash != "" {
 		ours = append(ours, "SHELL="+in.bash) // models write for the tool's name
 	}

@@ -152,10 +152,10 @@ type gitCall struct {
 // nothing is started and nothing is written but what the command says.
 func runGit(ctx context.Context, sb sandbox.Sandbox, call gitCall) error {
 	info := sb.Info()
-	env := info.Environment([]string{
-		"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "HOME=" + info.Home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+	env := info.Environment(append(sandbox.PlainEnvironment(info.Home),
+		"LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_PAGER=cat",
-	})
+	))
 	command := append([]string{
 		"git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false",
 		"--git-dir=" + call.dir, "--work-tree=.", // which its configuration would name else
