@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"slices"
 	"strings"
 
 	"gander.dev/gander/sandbox"
@@ -39,9 +40,13 @@ const freshTemporary = `rm -rf "$0" && mkdir -p "$0" && TMPDIR=$0 exec "$@"`
 
 // OneShotArgs is opencode's command line for one instruction, which it reads from
 // stdin. It has a title, which the model would otherwise be asked for. What is below the
-// path temporary is removed each time, and it is the place of temporary files.
+// path temporary is removed each time, and it is the place of temporary files. (On
+// Windows it is removed before the first time only.)
 func OneShotArgs(mode, temporary string, command ...string) []string {
-	args := append([]string{"sh", "-c", freshTemporary, temporary}, command...)
+	args := slices.Clone(command)
+	if !direct {
+		args = append([]string{"sh", "-c", freshTemporary, temporary}, command...)
+	}
 	args = append(args, "run", "--format", "json", "--thinking", "--title", "gander loop")
 	if mode != "" {
 		args = append(args, "--agent", mode)

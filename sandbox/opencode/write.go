@@ -6,8 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path"
-	"strings"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -63,7 +62,7 @@ func (w *writer) propose(question json.RawMessage) {
 	}
 	for _, c := range q.Content {
 		if c.Type == "diff" {
-			w.proposals[path.Clean(c.Path)] = proposal{q.ToolCallID, digest(c.OldText)}
+			w.proposals[filepath.Clean(c.Path)] = proposal{q.ToolCallID, digest(c.OldText)}
 		}
 	}
 }
@@ -80,8 +79,8 @@ func (w *writer) write(ctx context.Context, params json.RawMessage) error {
 	if err := json.Unmarshal(params, &req); err != nil || req.Content == nil {
 		return acp.InvalidParams("path and content must be strings", nil)
 	}
-	file := path.Clean(req.Path)
-	if !strings.HasPrefix(file, strings.TrimSuffix(w.project, "/")+"/") {
+	file := filepath.Clean(req.Path)
+	if rel, err := filepath.Rel(w.project, file); err != nil || rel == "." || !filepath.IsLocal(rel) || !filepath.IsAbs(file) {
 		return acp.InvalidParams(fmt.Sprintf("%s is not in the project %s", req.Path, w.project), nil)
 	}
 	p := w.take(file)
@@ -93,10 +92,15 @@ func (w *writer) write(ctx context.Context, params json.RawMessage) error {
 		w.mend.awaitEnd(ctx, p.callID)
 		done()
 	}
-	_, err := run(ctx, w.sb, sandbox.Command{
-		Args: []string{"sh", "-c", writeScript, "write", w.project, file, p.before},
-		Env:  w.env, Dir: w.project,
-	}, []byte(*req.Content))
+	var err error
+	if direct {
+		err = writeHere(w.project, file, p.before, *req.Content)
+	} else {
+		_, err = run(ctx, w.sb, sandbox.Command{
+			Args: []string{"sh", "-c", writeScript, "write", w.project, file, p.before},
+			Env:  w.env, Dir: w.project,
+		}, []byte(*req.Content))
+	}
 	if err != nil {
 		return fmt.Errorf("writing %s in the sandbox: %w", file, err)
 	}
