@@ -46,12 +46,15 @@ func newWindows(t *testing.T) *windows {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.model.Close() })
+	fake := func(defect string) map[string]any {
+		return map[string]any{
+			"command": []string{windowsPath(filepath.Join(dir, "agent.exe")), "fake-agent", defect},
+			"env":     map[string]string{"OPENAI_HOST": "{modelUrl}", "OPENAI_API_KEY": "{key}"},
+		}
+	}
 	config := encode(t, map[string]any{
 		"agent": "fake", "model": map[string]any{"model": "gpt-4o"}, "sandbox": map[string]any{"driver": "local", "pool": 0},
-		"agents": map[string]any{"fake": map[string]any{
-			"command": []string{windowsPath(filepath.Join(dir, "agent.exe")), "fake-agent", ""},
-			"env":     map[string]string{"OPENAI_HOST": "{modelUrl}", "OPENAI_API_KEY": "{key}"},
-		}},
+		"agents": map[string]any{"fake": fake(""), "asking": fake("writes through the client")},
 	})
 	err = errors.Join(os.Mkdir(w.home, 0o700), os.Mkdir(w.project, 0o755), os.WriteFile(filepath.Join(w.home, "config.json"), []byte(config), 0o600))
 	if err != nil {
@@ -369,6 +372,7 @@ func (w *windows) commands() {
 	}{
 		{[]string{"run", "--allow-weaker", script(t, step{"tool": "shell", "args": map[string]any{"command": "echo in cmd"}}, says("done so"))}, 0, []string{"done so", "  │ in cmd\n"}},
 		{[]string{"run", "--sandbox", "off", script(t, says("done off"))}, 0, []string{"done off", "run gander inside WSL"}},
+		{[]string{"run", "--allow-weaker", "--agent", "asking", script(t, step{"tool": "shell", "args": map[string]any{"command": "type x& set LOCALAPPDATA"}}, says("done"))}, 0, []string{"  │ x", `home\AppData\Local`}},
 		{[]string{"run", "--sandbox", "auto", script(t, says("done"))}, 1, []string{"run gander inside WSL"}},
 		{[]string{"policy", "explain", "--write", `.git\config`}, 5, []string{"@git"}},
 		{[]string{"config", "zed", "--write"}, 0, []string{`AppData\Roaming\Zed\settings.json`}},

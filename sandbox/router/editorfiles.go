@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -320,11 +322,57 @@ func (b *backend) writeEditor(ctx context.Context, path, text string) error {
 // insidePath is where ordinary programs are in every sandbox.
 const insidePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// direct says that gander itself is as good as a program inside: on Windows there is no
+// sandbox whose files it does not see, and no sh.
+const direct = runtime.GOOS == "windows"
+
+// here is a path as a program in the session's directory takes it.
+func (b *backend) here(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(b.s.cwd, path)
+}
+
+// readHere reads a file without a program.
+func readHere(path string) (string, error) {
+	if info, err := os.Stat(path); err != nil {
+		return "", err
+	} else if !info.Mode().IsRegular() {
+		return "", errNoFile
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	return string(text), err
+}
+
+// writeHere writes a file without a program, and makes its directory.
+func writeHere(path, text string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return errNoFile
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// errNoFile is for devices, pipes and directories.
+var errNoFile = errors.New("it is not a file")
+
 // readInside reads a file in the sandbox, as the agent itself would.
-func (b *backend) readInside(ctx context.Context, path string) (string, error) {
-	text, err := acpagent.RunScript(ctx, b.sb, sandbox.Command{
-		Args: []string{"sh", "-c", `exec cat < "$1"`, "read", path}, Env: []string{insidePath}, Dir: b.s.cwd,
-	}, nil, maxText+1)
+func (b *backend) readInside(ctx context.Context, path string) (text string, err error) {
+	if direct {
+		text, err = readHere(b.here(path))
+	} else {
+		text, err = acpagent.RunScript(ctx, b.sb, sandbox.Command{
+			Args: []string{"sh", "-c", `exec cat < "$1"`, "read", path}, Env: []string{insidePath}, Dir: b.s.cwd,
+		}, nil, maxText+1)
+	}
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("reading %s: %w", path, err)
@@ -338,9 +386,14 @@ func (b *backend) readInside(ctx context.Context, path string) (string, error) {
 
 // writeInside writes a file in the sandbox, as the agent itself would.
 func (b *backend) writeInside(ctx context.Context, path, text string) error {
-	_, err := acpagent.RunScript(ctx, b.sb, sandbox.Command{
-		Args: []string{"sh", "-c", `mkdir -p -- "${1%/*}/" && exec cat > "$1"`, "write", path}, Env: []string{insidePath}, Dir: b.s.cwd,
-	}, []byte(text), maxText)
+	var err error
+	if direct {
+		err = writeHere(b.here(path), text)
+	} else {
+		_, err = acpagent.RunScript(ctx, b.sb, sandbox.Command{
+			Args: []string{"sh", "-c", `mkdir -p -- "${1%/*}/" && exec cat > "$1"`, "write", path}, Env: []string{insidePath}, Dir: b.s.cwd,
+		}, []byte(text), maxText)
+	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
