@@ -91,7 +91,7 @@ func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error
 	env = append(env, sandbox.ProxyEnvironment(sb.Info().Doors[egressDoorName])...)
 	p, err := sb.Start(running, sandbox.Command{Args: args, Env: env})
 	if err != nil {
-		return startError(err, args[0])
+		return startError(err, args[0], sb.Info())
 	}
 	out := a.connect(running, p)
 	ended := make(chan struct{})
@@ -124,8 +124,10 @@ func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error
 }
 
 // startError is why a command could not be started, with a shell's exit code.
-func startError(err error, program string) error {
+func startError(err error, program string, in sandbox.Info) error {
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && !in.Isolated:
+		return &exitError{exitNotFound, fmt.Errorf("there is no program %q: %w", program, err)}
 	case errors.Is(err, fs.ErrNotExist):
 		return &exitError{exitNotFound, fmt.Errorf("there is no program %q in the sandbox, which shows the system's directories and the project: %w", program, err)}
 	case errors.Is(err, fs.ErrPermission):

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -113,6 +114,7 @@ type shownPolicy struct {
 	Settings []shownSetting `json:"settings"`
 	// Refused is what the project's file asks for and does not get.
 	Refused []policy.Request `json:"refused"`
+	Unkept  string           `json:"unkept,omitempty"` // as of an explanation
 }
 
 type shownSetting struct {
@@ -125,7 +127,7 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	e := cfg.EffectivePolicy()
 	s := shownPolicy{
 		Project: dir, Trusted: cfg.ProjectTrusted(), Policy: e.Policy, Protected: e.Writes.Groups(),
-		Settings: []shownSetting{}, Refused: append([]policy.Request{}, e.Refused...),
+		Settings: []shownSetting{}, Refused: append([]policy.Request{}, e.Refused...), Unkept: unkept(runtime.GOOS),
 	}
 	list := func(key string, values []string) {
 		for _, v := range values {
@@ -169,6 +171,9 @@ func (s shownPolicy) print(out io.Writer) error {
 	}
 	if len(s.Refused) > 0 {
 		fmt.Fprintf(&text, "\n%s asks for more; see gander policy check.\n", filepath.Join(s.Project, config.ProjectFile))
+	}
+	if s.Unkept != "" {
+		fmt.Fprintf(&text, "\n%s\n", s.Unkept)
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

@@ -34,6 +34,17 @@ type explanation struct {
 	From string `json:"from"`
 	// Effect is what the sandbox does, in a sentence.
 	Effect string `json:"effect"`
+	// Unkept says that no sandbox of this system does it, and what to do about it.
+	Unkept string `json:"unkept,omitempty"`
+}
+
+// unkept says that what a policy closes is open on a system; empty where a sandbox
+// keeps it.
+func unkept(system string) string {
+	if system != "windows" {
+		return ""
+	}
+	return "nothing closes files and hosts on Windows, where gander has no sandbox; run gander inside WSL"
 }
 
 func (a *app) policyExplainCommand() *cobra.Command {
@@ -62,6 +73,7 @@ Exit code 0 when they can, 5 when they cannot.`,
 			if err != nil {
 				return err
 			}
+			x.Unkept = unkept(runtime.GOOS)
 			return a.printExplanation(x, write, asJSON)
 		},
 	}
@@ -78,6 +90,9 @@ func (a *app) printExplanation(x explanation, write, asJSON bool) error {
 		err = a.printJSON(x)
 	} else {
 		_, err = fmt.Fprintf(a.out, "%s: %s\nrule  %s\nfrom  %s\n", visible(x.What), x.Effect, visible(cmp.Or(x.Rule, "-")), visible(x.From))
+		if err == nil && x.Unkept != "" {
+			_, err = fmt.Fprintf(a.out, "but   %s\n", x.Unkept)
+		}
 	}
 	if err != nil {
 		return err

@@ -36,6 +36,14 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
+func TestUnkept(t *testing.T) {
+	for system, said := range map[string]bool{"linux": false, "darwin": false, "windows": true} {
+		if got := unkept(system); (got != "") != said {
+			t.Errorf("on %s it is said that %q", system, got)
+		}
+	}
+}
+
 func TestExcerpt(t *testing.T) {
 	for in, want := range map[string]string{
 		"":              "",
