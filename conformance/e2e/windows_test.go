@@ -219,7 +219,9 @@ func pings(mark string) []harness.Process {
 func (w *windows) nothingOf(mark, after string, may func(harness.Process) bool) {
 	w.t.Helper()
 	left := func() []harness.Process {
-		return slices.DeleteFunc(harness.Marked(mark), func(p harness.Process) bool { return harness.Stillborn(p.PID) || may(p) })
+		return slices.DeleteFunc(harness.Marked(mark), func(p harness.Process) bool {
+			return harness.Stillborn(p.PID) || strings.HasSuffix(p.Args, "explorer.exe /desktop") || may(p) // the second is wine's, for all programs
+		})
 	}
 	for begun := time.Now(); len(left()) > 0; pause() {
 		if time.Since(begun) > 10*time.Second {
@@ -390,15 +392,21 @@ func (w *windows) commands() {
 	w.serve()
 }
 
-// doctor tries the sandbox, once it may be weaker.
+// doctor tries the sandbox, once it may be weaker, and starts goose and opencode in it:
+// here the harness's agent has their names.
 func (w *windows) doctor() {
 	t := w.t
 	home := filepath.Join(w.dir, "weaker")
-	err := errors.Join(os.Mkdir(home, 0o700), os.WriteFile(filepath.Join(home, "config.json"), []byte(`{"sandbox": {"driver": "local", "allowWeaker": true}}`), 0o600))
+	agent := map[string]any{"command": []string{windowsPath(filepath.Join(w.dir, "agent.exe")), "fake-agent", ""}}
+	config := encode(t, map[string]any{
+		"model": map[string]any{"model": "gpt-4o"}, "sandbox": map[string]any{"driver": "local", "allowWeaker": true},
+		"agents": map[string]any{"goose": agent, "opencode": agent},
+	})
+	err := errors.Join(os.Mkdir(home, 0o700), os.WriteFile(filepath.Join(home, "config.json"), []byte(config), 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, complaints, _ := w.run("", "doctor", "--json", "--home", windowsPath(home)) // no agent is installed: it fails
+	out, complaints, _ := w.run("", "doctor", "--json", "--home", windowsPath(home)) // the model has another name: it fails
 	var report struct {
 		Checks []struct{ ID, State, What string }
 	}
@@ -407,6 +415,7 @@ func (w *windows) doctor() {
 	}
 	want := map[string]string{
 		"sandbox.start": "warn", "sandbox.project": "ok", "sandbox.files": "warn", "sandbox.network": "warn", "sandbox.kill": "ok", "sandbox.end": "ok",
+		"agent.goose": "ok", "agent.opencode": "ok",
 	}
 	for _, c := range report.Checks {
 		if state, ok := want[c.ID]; ok && state != c.State {
