@@ -140,7 +140,9 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 		return nil, err
 	}
 	b, err := d.launch(ctx, cli, p)
-	if errors.Is(err, supervise.ErrRules) && spec.Rules.Optional {
+	if errors.Is(err, supervise.ErrRules) && !spec.Rules.Optional {
+		err = fmt.Errorf("%w; or permit a weaker sandbox with --allow-weaker", err)
+	} else if errors.Is(err, supervise.ErrRules) {
 		d.log.Warn("the rules for files cannot be kept; the sandbox is weaker", "sandbox", spec.ID, "error", err)
 		b, err = d.launch(ctx, cli, p.withoutRules(err))
 	}

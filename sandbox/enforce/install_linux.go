@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -24,7 +25,8 @@ type Filter struct {
 // for [Guard.Serve]. From then on the thread, what it executes and what it starts
 // wait in every supervised call until the listener is served; the thread itself
 // must therefore send it away (sendmsg is not supervised) before it opens anything.
-// There is no way back.
+// There is no way back. It fails with ErrUnsupported where something else has taken the
+// place, or does not let a filter be loaded.
 func (o Filter) Install() (listener int, err error) {
 	f := filter(o.table())
 	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
@@ -40,5 +42,18 @@ func (o Filter) Install() (listener int, err error) {
 			break
 		}
 	}
-	return -1, fmt.Errorf("loading the system call filter: %w", err)
+	return -1, refused(err)
+}
+
+// refused says why seccomp(2) failed.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, unix.EBUSY): // a tree of processes has one listener
+		return fmt.Errorf("%w: another supervisor already watches this process (%w), as in a sandbox of gander or of some container managers; start gander outside of it", ErrUnsupported, err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: what this process runs in forbids it (%w), as a container without seccomp(2) in its profile does; permit it there", ErrUnsupported, err)
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%w: this kernel does not have it (%w); Linux 5.14 or newer is needed, with CONFIG_SECCOMP_FILTER", ErrUnsupported, err)
+	}
+	return fmt.Errorf("loading the system call filter: %w", err)
 }

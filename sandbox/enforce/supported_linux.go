@@ -10,7 +10,7 @@ import (
 
 // ErrUnsupported is wrapped by errors that mean: this kernel, or what already
 // watches this process, does not let a Guard work.
-var ErrUnsupported = errors.New("the kernel's system call filter cannot be used here")
+var ErrUnsupported = errors.New("the kernel's system call filter cannot be used")
 
 // Supported tells why Guards cannot work on this machine; nil when they should.
 // It looks only. A filter with a listener that is there already, as some container
@@ -20,7 +20,7 @@ func Supported() error {
 	const getSizes = 3
 	_, _, e := unix.RawSyscall(unix.SYS_SECCOMP, getSizes, 0, uintptr(unsafe.Pointer(&sizes)))
 	if e != 0 {
-		return fmt.Errorf("%w: Linux 5.14 or newer is needed (seccomp: %w)", ErrUnsupported, e)
+		return refused(e)
 	}
 	if int(sizes.notification) != int(unsafe.Sizeof(notification{})) || int(sizes.response) != int(unsafe.Sizeof(response{})) {
 		return fmt.Errorf("%w: its structures have other sizes (%d and %d bytes)", ErrUnsupported, sizes.notification, sizes.response)

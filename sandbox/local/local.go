@@ -130,7 +130,9 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 		p.ungrouped = true
 		b, err = d.launch(ctx, spec, p)
 	}
-	if errors.Is(err, supervise.ErrRules) && spec.Rules.Optional {
+	if errors.Is(err, supervise.ErrRules) && !spec.Rules.Optional {
+		err = fmt.Errorf("%w; or take the docker sandbox, or permit a weaker one with --allow-weaker", err)
+	} else if errors.Is(err, supervise.ErrRules) {
 		d.log.Warn("the rules for files cannot be kept; the sandbox is weaker", "sandbox", spec.ID, "error", err)
 		p.setup.Rules = nil
 		p.weaker = append(p.weaker, "closed files are open")
@@ -308,7 +310,9 @@ func (w *logWriter) Write(p []byte) (int, error) {
 		if c == '\n' || len(w.rest) >= maxLogLine {
 			line := string(w.rest)
 			w.log.Debug("supervisor", "sandbox", w.id, "line", line)
-			w.last = cmp.Or(strings.TrimSpace(line), w.last)
+			if !strings.Contains(line, " level=DEBUG ") {
+				w.last = cmp.Or(strings.TrimSpace(line), w.last)
+			}
 			w.rest = w.rest[:0]
 		}
 		if c != '\n' {

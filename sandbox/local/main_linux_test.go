@@ -22,5 +22,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GANDER_TEST_HOLDER") != "" {
 		os.Exit(holdSandbox())
 	}
+	if os.Getenv(watchedEnv) != "" {
+		os.Exit(beWatched())
+	}
 	goleak.VerifyTestMain(m)
 }

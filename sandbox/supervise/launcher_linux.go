@@ -174,6 +174,9 @@ func filterCalls(p privileges, serve func(listener int)) error {
 		return nil
 	}
 	listener, err := p.Filter.Install()
+	if errors.Is(err, enforce.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", ErrRules, err)
+	}
 	if err != nil {
 		return err
 	}

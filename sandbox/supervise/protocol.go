@@ -150,7 +150,7 @@ var ErrIsolation = errors.New("the kernel refuses the isolation asked for")
 var ErrGroups = errors.New("the kernel refuses to put what is started into its control groups")
 
 // ErrRules is returned by Dial when the kernel does not let Setup.Rules be kept.
-var ErrRules = errors.New("this kernel does not let rules for files be kept")
+var ErrRules = errors.New("rules for files cannot be kept here")
 
 type setupParams struct {
 	Setup
