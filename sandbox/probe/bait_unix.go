@@ -35,8 +35,8 @@ type bait struct {
 // maxTold bounds what is kept of what the listeners hear.
 const maxTold = 1 << 20
 
-func newBait(base, secret, executable string) (b *bait, err error) {
-	b = &bait{base: base, secret: secret, executable: executable, facts: Facts{
+func newBait(base, secret, executable string) (_ *bait, err error) {
+	b := &bait{base: base, secret: secret, executable: executable, facts: Facts{
 		Beside: filepath.Join(base, "beside"), Ports: map[string]int{}, Abstract: "gander-probe-" + rand.Text(), VictimName: "victim-" + rand.Text(),
 	}}
 	defer func() {
