@@ -202,6 +202,8 @@ type Info struct {
 	// Weaker says in a few words each what does not hold that the driver promises
 	// ("files are not closed"); empty as a rule. It is in the session's title.
 	Weaker []string
+	// Enforcement says what keeps Spec.Rules.
+	Enforcement Enforcement
 	// Home is the path of Spec.Home inside.
 	Home string
 	// Executable is gander itself inside; empty when it is not there.
@@ -209,6 +211,26 @@ type Info struct {
 	// Doors maps the name of a door to its address inside ("127.0.0.1:40123").
 	Doors map[string]string
 }
+
+// Enforcement is what keeps rules for files in a sandbox.
+type Enforcement struct {
+	// Closed is of the files that rules close, Protected of those that can only be read.
+	Closed    Means `json:"closed"`
+	Protected Means `json:"protected"`
+}
+
+// Means is what stands between a process inside and a file.
+type Means string
+
+// The means, from the strongest to none.
+const (
+	// ByKernel is the kernel asking the supervisor about each call that opens a file.
+	ByKernel Means = "kernel"
+	// ByName is the system knowing names, as they were when the sandbox was made.
+	ByName Means = "name"
+	// Open is nothing.
+	Open Means = "open"
+)
 
 // A Sandbox is one running place. Methods are safe for concurrent use.
 type Sandbox interface {

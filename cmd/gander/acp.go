@@ -65,7 +65,7 @@ func (a *app) routeFlags(cmd *cobra.Command) {
 
 // weakerFlag is the permission to do without the kernel's help.
 func (a *app) weakerFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&a.flags.AllowWeaker, "allow-weaker", false, "start also where the kernel cannot keep files closed that .gooseignore names")
+	cmd.Flags().BoolVar(&a.flags.AllowWeaker, "allow-weaker", false, "start also where less holds than promised: files and network, or closed files, are open")
 }
 
 func traceFlag(cmd *cobra.Command, file *string) {

@@ -101,6 +101,7 @@ a session there. It does not call the model; gander doctor does.`,
 		},
 	}
 	cmd.Flags().StringVar(&driver, "sandbox", "", "auto, local, docker or off (default: the configuration's, else auto)")
+	a.weakerFlag(cmd)
 	completeFlag(cmd, "sandbox", sandboxChoices()...)
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/docker"
 	"gander.dev/gander/sandbox/keeper"
 	"gander.dev/gander/sandbox/local"
@@ -195,37 +196,66 @@ func (a *app) sandboxGC() *cobra.Command {
 
 func (a *app) sandboxStatus() *cobra.Command {
 	var asJSON bool
-	var cwd string
+	var p place
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "what isolates a sandbox on this machine",
 		Example: "  gander sandbox status\n  gander sandbox status --cwd ~/project --json",
-		Long:    "status makes a sandbox of a directory and prints what isolates it here. gander doctor\ntries whether that holds.",
+		Long:    "status makes a sandbox of a directory and prints what isolates it here, and what keeps\nclosed and protected files. gander doctor tries whether that holds.",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.showStatus(cmd.Context(), cwd, asJSON)
+			return a.showStatus(cmd.Context(), p, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&cwd, "cwd", ".", "the directory to make a sandbox of")
+	cmd.Flags().StringVar(&p.driver, "sandbox", "", "auto, local, docker or off (default: the configuration's, else auto)")
+	cmd.Flags().StringVar(&p.cwd, "cwd", ".", "the directory to make a sandbox of")
+	a.weakerFlag(cmd)
 	jsonFlag(cmd, &asJSON)
+	completeFlag(cmd, "sandbox", sandboxChoices()...)
 	return cmd
 }
 
-func (a *app) showStatus(ctx context.Context, cwd string, asJSON bool) error {
-	dir, err := projectDir(cwd)
-	if err != nil {
+// statusReport is what --json prints.
+type statusReport struct {
+	Driver      string              `json:"driver"`
+	Isolation   string              `json:"isolation"`
+	Enforcement sandbox.Enforcement `json:"enforcement"`
+	Weaker      []string            `json:"weaker"`
+	Limits      []string            `json:"limits"`
+	Warnings    []string            `json:"warnings"`
+}
+
+// keptBy says for people what keeps files closed, or protected.
+func keptBy(m sandbox.Means, otherwise string) string {
+	switch m {
+	case sandbox.ByKernel:
+		return "by the kernel, which asks gander about every call that opens a file"
+	case sandbox.ByName:
+		return "by name, as of the start"
+	}
+	return "NOT: " + otherwise
+}
+
+func (a *app) showStatus(ctx context.Context, p place, asJSON bool) error {
+	var err error
+	if p.cwd, err = projectDir(p.cwd); err != nil {
 		return err
 	}
-	sb, done, err := a.openSandbox(ctx, place{cwd: dir, name: "status-" + randomName(), purpose: "status"})
+	p.name, p.purpose = "status-"+randomName(), "status"
+	sb, done, err := a.openSandbox(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer done()
 	info := sb.Info()
 	if asJSON {
-		return a.printJSON(map[string]any{"driver": info.Driver, "isolation": info.Isolation, "limits": append([]string{}, info.Limits...), "warnings": append([]string{}, info.Warnings...)})
+		return a.printJSON(statusReport{
+			info.Driver, info.Isolation, info.Enforcement, append([]string{}, info.Weaker...), append([]string{}, info.Limits...), append([]string{}, info.Warnings...),
+		})
 	}
 	fmt.Fprintf(a.out, "driver     %s\nisolation  %s\n", info.Driver, info.Isolation)
+	fmt.Fprintln(a.out, "closed    ", keptBy(info.Enforcement.Closed, "what .gooseignore names is open"))
+	fmt.Fprintln(a.out, "protected ", keptBy(info.Enforcement.Protected, "what makes this machine run something can be written"))
 	for _, l := range info.Limits {
 		fmt.Fprintln(a.out, "limit     ", l)
 	}

@@ -145,7 +145,7 @@ func (p plan) setup(log *slog.Logger) supervise.Setup {
 // permitted.
 func (p plan) withoutRules(why error) plan {
 	p.rules, p.weaker = nil, []string{"closed files are open"}
-	p.warnings = append(slices.Clone(p.warnings), fmt.Sprintf("Files that .gooseignore closes are NOT closed in this sandbox (%v).", why))
+	p.warnings = append(slices.Clone(p.warnings), fmt.Sprintf("Files that .gooseignore closes are NOT closed in this sandbox, and those that would make this machine run something can be written (%v).", why))
 	return p
 }
 
@@ -254,7 +254,7 @@ func (p plan) info(host *supervise.Host) sandbox.Info {
 		Isolation: fmt.Sprintf("a container of %s as %s, without network and capabilities, with a read-only root", p.image, who),
 		Isolated:  true, Image: p.image, Env: p.env, Executable: p.command[0],
 		Warnings: append(slices.Clone(p.warnings), host.Warnings()...), Weaker: p.weaker,
-		Limits: append(p.bounds(), host.Limits()...),
+		Limits: append(p.bounds(), host.Limits()...), Enforcement: host.Enforcement(),
 	}
 }
 

@@ -136,7 +136,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 		d.log.Warn("the rules for files cannot be kept; the sandbox is weaker", "sandbox", spec.ID, "error", err)
 		p.setup.Rules = nil
 		p.weaker = append(p.weaker, "closed files are open")
-		p.warnings = append(p.warnings, fmt.Sprintf("Files that .gooseignore closes are NOT closed in this sandbox (%v).", err))
+		p.warnings = append(p.warnings, fmt.Sprintf("Files that .gooseignore closes are NOT closed in this sandbox, and those that would make this machine run something can be written (%v).", err))
 		b, err = d.launch(ctx, spec, p)
 	}
 	if err != nil {
@@ -162,7 +162,8 @@ type plan struct {
 	process   processPlan
 	isolation string
 	warnings  []string
-	weaker    []string // see sandbox.Info
+	weaker    []string            // see sandbox.Info
+	kept      sandbox.Enforcement // of rules by something else than the supervisor
 	home      string
 	limits    sandbox.Limits
 	ungrouped bool // single processes are bounded only
@@ -215,8 +216,11 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, e
 	limited.begun(proc.cmd.Process.Pid)
 	b := &box{Host: host, proc: proc, bounds: limited, done: make(chan struct{}), info: sandbox.Info{
 		ID: spec.ID, Driver: d.name, Isolation: p.isolation, Isolated: p.isolated(), Home: p.home, Executable: p.program(), Doors: host.Doors(),
-		Warnings: append(p.warnings, host.Warnings()...), Weaker: p.weaker,
+		Warnings: append(p.warnings, host.Warnings()...), Weaker: p.weaker, Enforcement: cmp.Or(p.kept, host.Enforcement()),
 	}}
+	if !b.info.Isolated && b.info.Enforcement.Closed == sandbox.ByKernel {
+		b.info.Warnings = append(b.info.Warnings, "Files of the project that .gooseignore names are closed all the same.")
+	}
 	if b.info.Limits = host.Limits(); limited != nil {
 		b.info.Limits = append(limited.say(), b.info.Limits...)
 	}

@@ -191,6 +191,40 @@ func TestRefusedSaysSo(t *testing.T) {
 	if len(info.Weaker) == 0 || strings.Contains(info.Isolation, "network") || !strings.Contains(strings.Join(info.Warnings, " "), "NOT closed off") {
 		t.Errorf("a weak sandbox says %q and warns %q", info.Isolation, info.Warnings)
 	}
+	if !strings.Contains(strings.Join(info.Warnings, " "), "that .gooseignore names are closed all the same") {
+		t.Errorf("it does not say that closed files are: %q", info.Warnings)
+	}
+}
+
+// TestEnforcement: what is said to keep closed files is what does.
+func TestEnforcement(t *testing.T) {
+	kernel, open := sandbox.Enforcement{Closed: sandbox.ByKernel, Protected: sandbox.ByKernel}, sandbox.Enforcement{Closed: sandbox.Open, Protected: sandbox.Open}
+	for _, tt := range []struct {
+		name      string
+		newDriver sandboxtest.NewDriver
+		rules     *sandbox.Rules
+		want      sandbox.Enforcement
+	}{
+		{"local", newLocal, &sandbox.Rules{}, kernel},
+		{"no namespaces", newRefused, &sandbox.Rules{}, kernel},
+		{"no rules", newLocal, nil, open},
+		{"off", newOff, &sandbox.Rules{}, open},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			spec := sandboxtest.Spec(t, -1)
+			spec.Rules = tt.rules
+			if err := os.WriteFile(filepath.Join(spec.WorkingDir, ".env"), []byte("secret"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			sb := sandboxtest.Create(t, tt.newDriver(t), spec)
+			if got := sb.Info().Enforcement; got != tt.want {
+				t.Errorf("it says %+v, want %+v", got, tt.want)
+			}
+			if out, _, _ := sandboxtest.Run(t, sb, "cat .env"); (out == "secret") != (tt.want == open) {
+				t.Errorf("a closed file reads as %q", out)
+			}
+		})
+	}
 }
 
 // TestSupervisorSaysWhyItEnds: who is asked to open a session learns why there is no sandbox.

@@ -138,7 +138,7 @@ func (d *Driver) offPlan(spec sandbox.Spec, exe string) plan {
 
 // notWeaker says why there is no sandbox.
 func notWeaker(why *refusal) error {
-	return fmt.Errorf("this machine does not permit user namespaces (%w), without which the files and the network of this machine are not closed off; %s; or take the docker sandbox, or permit a weaker one with --allow-weaker", why.err, remedy(os.ReadFile))
+	return fmt.Errorf("this machine does not permit user namespaces (%w), without which the files of this machine outside of the project and its network are not closed off; %s; or take the docker sandbox, or permit a weaker one with --allow-weaker", why.err, remedy(os.ReadFile))
 }
 
 // plainPlan is for where namespaces are refused.
@@ -164,8 +164,8 @@ func (d *Driver) plainPlan(spec sandbox.Spec, exe string, why *refusal) (plan, e
 		return plan{}, err
 	}
 	p.isolation = fmt.Sprintf("supervised processes as uid %d, no namespaces", uid)
-	p.weaker = []string{"files and network are not closed off"}
-	p.warnings = append(p.warnings, fmt.Sprintf("This machine does not permit user namespaces (%v), so the files and the network of this machine are NOT closed off; %s.", why.err, remedy(os.ReadFile)))
+	p.weaker = []string{"files outside of the project and the network are not closed off"}
+	p.warnings = append(p.warnings, fmt.Sprintf("This machine does not permit user namespaces (%v), so the files of this machine outside of the project and its network are NOT closed off; %s.", why.err, remedy(os.ReadFile)))
 	return p, nil
 }
 

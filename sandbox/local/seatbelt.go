@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/policy"
 )
 
@@ -131,6 +132,7 @@ const seatbeltLacks = "by names, with the rules of .gooseignore as they were at 
 // confined says what a sandbox is under a profile, and that its processes are held
 // in the way that held says.
 func (p *plan) confined(held string) {
+	p.kept = sandbox.Enforcement{Closed: sandbox.ByName, Protected: sandbox.ByName}
 	p.isolation = "a seatbelt profile (sandbox-exec), " + seatbeltLacks + "; processes are held " + held
 	p.warnings = []string{"macOS's seatbelt confines this sandbox: writing to the project, reading outside of your directories, the network by loopback only; it holds " + seatbeltLacks + ". Use the docker driver for isolation."}
 	p.weaker = []string{"files outside of people's directories are visible", "loopback is open", "files are closed by name only", "environments of other processes are visible"}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/policy"
 )
 
@@ -247,6 +248,9 @@ func TestSeatbeltWords(t *testing.T) {
 		if !strings.Contains(p.isolation, want) {
 			t.Errorf("%q is not said in %q", want, p.isolation)
 		}
+	}
+	if want := (sandbox.Enforcement{Closed: sandbox.ByName, Protected: sandbox.ByName}); p.kept != want {
+		t.Errorf("rules are said to be kept by %+v", p.kept)
 	}
 	if len(p.warnings) != 1 || !strings.Contains(p.warnings[0], "the network by loopback only") {
 		t.Errorf("warnings %q", p.warnings)

@@ -56,6 +56,9 @@ func TestWatched(t *testing.T) {
 				if strings.Contains(warnings, "level=DEBUG") {
 					t.Errorf("the supervisor's log is in a warning: %q", warnings)
 				}
+				if want := (sandbox.Enforcement{Closed: sandbox.Open, Protected: sandbox.Open}); made.Info.Enforcement != want || strings.Contains(warnings, "all the same") {
+					t.Errorf("it keeps rules by %+v and warns %q", made.Info.Enforcement, warnings)
+				}
 				if made.Read != "secret" {
 					t.Errorf("of a closed file, which is said to be open, is read %q", made.Read)
 				}

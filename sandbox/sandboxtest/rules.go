@@ -41,6 +41,9 @@ func TestRules(t *testing.T, newDriver NewDriver, owner int) {
 	denials := make(chan sandbox.Denial, 100)
 	spec.Rules = &sandbox.Rules{Own: own, Denied: func(d sandbox.Denial) { denials <- d }}
 	sb := Create(t, newDriver(t), spec)
+	if e := sb.Info().Enforcement; e.Closed != sandbox.ByKernel || e.Protected != sandbox.ByKernel {
+		t.Errorf("rules are said to be kept by %+v", e)
+	}
 
 	for _, name := range []string{"a.pem", "sub/b.pem", "private/key", "x.mine"} {
 		out, errs, st := Run(t, sb, "cat "+name)

@@ -285,6 +285,14 @@ func (h *Host) Doors() map[string]string { return h.ready.Doors }
 // Limits say what the supervisor bounds, and by which means.
 func (h *Host) Limits() []string { return h.ready.Limits }
 
+// Enforcement is what the supervisor keeps rules for files with.
+func (h *Host) Enforcement() sandbox.Enforcement {
+	if h.ready.Rules {
+		return sandbox.Enforcement{Closed: sandbox.ByKernel, Protected: sandbox.ByKernel}
+	}
+	return sandbox.Enforcement{Closed: sandbox.Open, Protected: sandbox.Open}
+}
+
 // Warnings are what the supervisor could not do, in sentences for people.
 func (h *Host) Warnings() []string { return h.ready.Warnings }
 

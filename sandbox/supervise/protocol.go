@@ -168,6 +168,8 @@ type setupResult struct {
 	Limits []string `json:"limits,omitempty"`
 	// Handover says that files can be handed over.
 	Handover bool `json:"handover,omitempty"`
+	// Rules says that Setup.Rules are kept.
+	Rules bool `json:"rules,omitempty"`
 }
 
 type startParams struct {

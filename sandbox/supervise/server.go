@@ -270,7 +270,7 @@ func (c *client) setup(p setupParams) (setupResult, error) {
 		c.time = p.Limits.Time
 	}
 	c.mu.Unlock()
-	r.Limits = limitsSay(p.Setup)
+	r.Limits, r.Rules = limitsSay(p.Setup), c.platform.keeper() != nil
 	for _, name := range p.Doors {
 		if r.Doors[name], err = c.openDoor(name); err != nil {
 			return r, err
