@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -50,6 +51,7 @@ const (
 	checkStart     = "sandbox.start"
 	checkProject   = "sandbox.project"
 	checkFiles     = "sandbox.files"
+	checkClosed    = "sandbox.closed" // of another driver than the chosen one with its name
 	checkNetwork   = "sandbox.network"
 	checkKill      = "sandbox.kill"
 	checkEnd       = "sandbox.end"
@@ -94,6 +96,9 @@ files private, installs missing agents and builds missing or old images.`,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), f) },
 	}
 	jsonFlag(cmd, &f.asJSON)
+	cmd.Flags().StringVar(&a.flags.Sandbox, "sandbox", "", "auto, local, docker or off (default: the configuration's, else auto)")
+	a.weakerFlag(cmd)
+	completeFlag(cmd, "sandbox", sandboxChoices()...)
 	cmd.Flags().BoolVar(&f.fix, "fix", false, "do what is safe about what does not work")
 	return cmd
 }
@@ -245,6 +250,9 @@ func (a *app) examine(ctx context.Context, report func(check)) {
 	report(a.examineTemp())
 	report(examineKernel())
 	a.examineSandbox(ctx, report)
+	if chosen := chosenDriver(a.cfg.Sandbox.Driver, runtime.GOOS); chosen != "local" && runtime.GOOS == "linux" {
+		report(a.examineClosed(ctx, "local", nil))
+	}
 	for _, name := range a.examinedAgents() {
 		c := a.during("starting "+name, func() check { return a.examineAgent(ctx, name) })
 		report(a.unneeded(name, c))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,8 +23,18 @@ func (a *app) examineDocker(ctx context.Context, report func(check)) {
 	if image := a.cfg.Sandbox.Image; image != "" {
 		agents = agents[:min(len(agents), 1)] // one image for all of them
 	}
+	ready := ""
 	for _, agent := range agents {
-		report(a.during("starting the image of "+agent, func() check { return a.examineImage(ctx, d, agent, needed) }))
+		c := a.during("starting the image of "+agent, func() check { return a.examineImage(ctx, d, agent, needed) })
+		report(c)
+		if c.State == checkOK || c.State == checkWarn {
+			ready = cmp.Or(ready, agent)
+		}
+	}
+	if ready != "" && !needed {
+		report(a.during("trying closed files in a container", func() check {
+			return a.examineClosed(ctx, docker.Name, map[string]string{"agent": ready})
+		}))
 	}
 }
 

@@ -27,12 +27,13 @@ func (a *app) examineSandbox(ctx context.Context, report func(check)) {
 	}
 	defer a.remove(dir)
 	project, canary := filepath.Join(dir, "project"), filepath.Join(dir, "canary")
-	if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(canary, []byte(canaryText+"\n"), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(canary, []byte(canaryText+"
+"), 0o600), baitProject(project)); err != nil {
 		report(failedCheck(checkStart, err, temporaryAdvice))
 		return
 	}
 	began := time.Now()
-	sb, done, err := a.openSandbox(ctx, place{cwd: project, name: "doctor-" + randomName(), purpose: "doctor"})
+	sb, done, err := a.openSandbox(ctx, place{cwd: project, name: "doctor-" + randomName(), purpose: "doctor", quiet: true})
 	if err != nil {
 		report(failedCheck(checkStart, err, "see the sentence before; gander acp --sandbox off works without isolation, if you must"))
 		return
@@ -41,6 +42,7 @@ func (a *app) examineSandbox(ctx context.Context, report func(check)) {
 	p := sandboxTrial{app: a, sb: sb}
 	report(p.project(ctx, project))
 	report(p.files(ctx, canary))
+	report(p.closed(ctx, checkClosed, project))
 	report(p.network(ctx))
 	report(p.kill(ctx))
 	report(p.end(ctx, done))

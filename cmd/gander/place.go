@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ type place struct {
 	labels  map[string]string
 	mounts  []sandbox.Mount
 	doors   []sandbox.Door
+	quiet   bool // what rules refuse is expected
 }
 
 // safeName is what the name of a sandbox may be: it becomes a directory's.
@@ -59,7 +61,11 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 	rules := w.rules()
 	rules.Writes = bounds.Writes
 	rules.Denied = func(d sandbox.Denial) {
-		a.log.Warn("a file that rules close or protect was refused inside", "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
+		level := slog.LevelWarn
+		if p.quiet {
+			level = slog.LevelDebug
+		}
+		a.log.Log(ctx, level, "a file that rules close or protect was refused inside", "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
 	}
 	using, stop := context.WithCancel(context.WithoutCancel(ctx))
 	doors, closeDoors, err := a.egressDoor(using, p.cwd, stop)
