@@ -259,6 +259,47 @@ func TestExecKilled(t *testing.T) {
 	c.nothingLeft()
 }
 
+// gc also clears away the control groups of a gander that was killed.
+func TestGroupsCleared(t *testing.T) {
+	c := prepare(t)
+	name := "cleared-" + c.marker
+	groups := func() (found []string) {
+		_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() && strings.Contains(path, name) {
+				found = append(found, path)
+			}
+			return nil
+		})
+		return found
+	}
+	c.start(nil, "sandbox", "exec", "--name", name, "--", "sh", "-c", "echo ready; sleep "+c.marker)
+	c.expect("ready")
+	record, err := os.ReadFile(filepath.Join(c.home, "sandboxes", name, "sandbox.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := groups()
+	if len(made) == 0 {
+		t.Skip("there are no cgroups that this user could make")
+	}
+	for _, path := range made {
+		if !strings.Contains(string(record), strconv.Quote(path)) {
+			t.Errorf("%s is not in the record %s", path, record)
+		}
+	}
+	c.signal(os.Kill)
+	c.wait()
+	c.nothingLeft()
+	if len(groups()) == 0 {
+		t.Error("the groups are gone by themselves: the test tests nothing")
+	}
+	c.start(nil, "sandbox", "gc").expect("removed " + name)
+	c.wait()
+	if left := groups(); len(left) > 0 {
+		t.Errorf("left are %q", left)
+	}
+}
+
 // stuckAgent speaks just enough ACP to get a prompt. It never answers that, nor a
 // cancel, and starts a process that wants to stay.
 const stuckAgent = `#!/bin/bash

@@ -15,6 +15,7 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/mountinfo"
+	"gander.dev/gander/sandbox/registry"
 )
 
 // cgroups are the control groups that bound a sandbox: with version 2 one for all
@@ -41,8 +42,6 @@ const (
 )
 
 const (
-	// cgroupPrefix begins the name of every group that gander makes.
-	cgroupPrefix = "gander-"
 	// cgroupAge is how old an empty group must be to be taken for left over.
 	cgroupAge = time.Minute
 	// cpuPeriod is in microseconds; shares of it are given out.
@@ -54,7 +53,7 @@ func newCgroups(id string, l sandbox.Limits) *cgroups {
 	c := &cgroups{by: map[string]cgroup{}}
 	for controller, parent := range cgroupParents() {
 		clearCgroups(parent.dir)
-		dir := filepath.Join(parent.dir, cgroupPrefix+id)
+		dir := filepath.Join(parent.dir, registry.GroupPrefix+id)
 		if parent.version == 2 { // as the parent's owner; where it has it already, or must not, nothing changes
 			_ = os.WriteFile(filepath.Join(parent.dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
 		}
@@ -239,7 +238,7 @@ func ownCgroups() map[string]string {
 
 // clearCgroups removes groups that a killed gander left: old ones, if they are empty.
 func clearCgroups(parent string) {
-	left, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
+	left, _ := filepath.Glob(filepath.Join(parent, registry.GroupPrefix+"*"))
 	for _, dir := range left {
 		var st unix.Stat_t
 		if unix.Stat(dir, &st) == nil && time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) > cgroupAge {

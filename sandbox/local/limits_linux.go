@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -162,6 +163,19 @@ func (b *box) Consumption(context.Context) (sandbox.Consumption, error) {
 		return sandbox.Consumption{}, errors.New("a sandbox without bounds is in no cgroup")
 	}
 	return b.bounds.groups.consumption()
+}
+
+// directories are those of its groups.
+func (b *bounds) directories() []string {
+	if b == nil {
+		return nil
+	}
+	var dirs []string
+	for _, g := range b.groups.by {
+		dirs = append(dirs, g.dir)
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 func (b *bounds) release() {

@@ -27,4 +27,6 @@ func (b *bounds) say() []string {
 	return []string{"memory, processes, cpu, disk: not limited on this system"}
 }
 
+func (b *bounds) directories() []string { return nil }
+
 func (b *bounds) release() {}

@@ -15,7 +15,7 @@ import (
 func (d *Driver) register(spec sandbox.Spec, b *box) (err error) {
 	b.entry, err = registry.Register(d.options.StateDir, registry.Record{
 		ID: spec.ID, Driver: d.name, Labels: spec.Labels, WorkingDir: spec.WorkingDir, Created: time.Now().UTC(),
-		Owner: registry.Self(), Supervisor: registry.Process(b.proc.cmd.Process.Pid),
+		Owner: registry.Self(), Supervisor: registry.Process(b.proc.cmd.Process.Pid), Groups: b.bounds.directories(),
 	})
 	return err
 }

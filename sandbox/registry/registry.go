@@ -27,6 +27,10 @@ import (
 // alone after its owner has died.
 const KeepLabel = "keep"
 
+// GroupPrefix begins the name of every control group that gander makes; its sandbox's id
+// follows.
+const GroupPrefix = "gander-"
+
 // ErrNotFound is returned for an id that is not registered.
 var ErrNotFound = errors.New("no such sandbox; gander sandbox list shows those that run")
 
@@ -41,6 +45,8 @@ type Record struct {
 	Owner
 	// Supervisor is the process that it lives with, where that is one of this machine's.
 	Supervisor ProcessRef `json:"supervisor"`
+	// Groups are the directories of its control groups.
+	Groups []string `json:"groups,omitempty"`
 	// Container is the id of its container, if it is one.
 	Container string `json:"container,omitempty"`
 }
@@ -193,14 +199,19 @@ func read(dir string) (r Record, err error) {
 	return r, err
 }
 
-// Clear removes what a sandbox that no longer runs left below stateDir: all of
-// its directory, or only the record when it is labelled with KeepLabel. It says
-// whether there was anything: a directory that a living gander has claimed since
+// Clear removes what a sandbox that no longer runs left: its control groups, and below
+// stateDir all of its directory, or only the record when it is labelled with KeepLabel.
+// It says whether there was anything: a directory that a living gander has claimed since
 // stays.
 func Clear(stateDir string, r Record) (bool, error) {
 	if r.Labels[KeepLabel] == "" {
-		return discard(stateDir, r.ID, false)
+		removed, err := discard(stateDir, r.ID, false)
+		if removed {
+			removeGroups(r)
+		}
+		return removed, err
 	}
+	removeGroups(r)
 	dir := filepath.Join(sandboxesDir(stateDir), r.ID)
 	_ = os.Remove(filepath.Join(dir, ownerFile))
 	Entry{dir}.Remove()
