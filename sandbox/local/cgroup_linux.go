@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/mountinfo"
 	"gander.dev/gander/sandbox/registry"
@@ -49,18 +47,21 @@ const (
 )
 
 // newCgroups makes groups with these bounds, which are 0 for none.
-func newCgroups(id string, l sandbox.Limits) *cgroups {
+func newCgroups(h hierarchy, id string, l sandbox.Limits) *cgroups {
 	c := &cgroups{by: map[string]cgroup{}}
-	for controller, parent := range cgroupParents() {
+	for controller, parent := range h.parents() {
 		clearCgroups(parent.dir)
+		if !wanted(controller, l) {
+			continue
+		}
 		dir := filepath.Join(parent.dir, registry.GroupPrefix+id)
 		if parent.version == 2 { // as the parent's owner; where it has it already, or must not, nothing changes
-			_ = os.WriteFile(filepath.Join(parent.dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
+			_ = set(parent.dir, "cgroup.subtree_control", "+"+controller)
 		}
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		if bound(parent.version, controller, dir, l) != nil {
+		if parent.version == 2 && !isDomain(dir) || bound(parent.version, controller, dir, l) != nil {
 			c.discard(dir)
 			continue
 		}
@@ -141,35 +142,65 @@ func (c *cgroups) release(pid int) {
 }
 
 // enter moves a process into a group of version 2.
-func enter(dir string, pid int) error {
-	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+func enter(dir string, pid int) error { return set(dir, "cgroup.procs", strconv.Itoa(pid)) }
+
+// set writes a file of a group. It makes none: where the directory is no group there shall
+// not be one that looks like it.
+func set(dir, name, value string) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
 }
 
-// bound writes the bound of a controller.
-func bound(version int, controller, dir string, l sandbox.Limits) error {
-	write := func(name, value string) error {
-		return os.WriteFile(filepath.Join(dir, name), []byte(value), 0)
+// isDomain reports whether a group of version 2 can have processes, which those below
+// threads' groups cannot.
+func isDomain(dir string) bool {
+	raw, err := os.ReadFile(filepath.Join(dir, "cgroup.type")) // there is none before Linux 4.14
+	return err != nil || strings.TrimSpace(string(raw)) == "domain"
+}
+
+// wanted reports whether there is something for a controller to do.
+func wanted(controller string, l sandbox.Limits) bool {
+	switch controller {
+	case memoryController:
+		return l.Memory > 0
+	case processController:
+		return l.Processes > 0
+	case cpuController:
+		return l.CPU > 0
 	}
+	return controller == cpuAccount
+}
+
+// bound writes the bound of a controller that is wanted.
+func bound(version int, controller, dir string, l sandbox.Limits) error {
+	write := func(name, value string) error { return set(dir, name, value) }
 	switch {
-	case controller == memoryController && l.Memory > 0 && version == 2:
+	case controller == memoryController && version == 2:
 		_ = write("memory.swap.max", "0") // where swap is counted
 		return write("memory.max", fmt.Sprint(l.Memory))
-	case controller == memoryController && l.Memory > 0:
+	case controller == memoryController:
 		err := write("memory.limit_in_bytes", fmt.Sprint(l.Memory))
 		_ = write("memory.memsw.limit_in_bytes", fmt.Sprint(l.Memory))
 		return err
-	case controller == processController && l.Processes > 0:
+	case controller == processController:
 		return write("pids.max", fmt.Sprint(l.Processes))
-	case controller == cpuController && l.CPU > 0 && version == 2:
+	case controller == cpuController && version == 2:
 		return write("cpu.max", fmt.Sprintf("%d %d", int(l.CPU*cpuPeriod), cpuPeriod))
-	case controller == cpuController && l.CPU > 0:
+	case controller == cpuController:
 		return errors.Join(write("cpu.cfs_period_us", fmt.Sprint(cpuPeriod)), write("cpu.cfs_quota_us", fmt.Sprint(int(l.CPU*cpuPeriod))))
 	}
-	if controller == cpuAccount {
-		return nil
-	}
-	return errors.New("no bound")
+	return nil
 }
+
+// hierarchy is where control groups are: what paths begin with, which is nothing on this
+// machine.
+type hierarchy string
+
+func (h hierarchy) at(path string) string { return filepath.Join(string(h)+"/", path) }
 
 // cgroupParent is where groups may be made.
 type cgroupParent struct {
@@ -177,29 +208,37 @@ type cgroupParent struct {
 	dir, own string
 }
 
-// cgroupParents finds, for each controller, the group that this process is in, with
+// parents finds, for each controller, the group that this process is in, with
 // version 2 the one above: groups with processes have no others below them there.
-func cgroupParents() map[string]cgroupParent {
+func (h hierarchy) parents() map[string]cgroupParent {
 	parents := map[string]cgroupParent{}
-	mounts, own := cgroupMounts(), ownCgroups()
+	mounts, own := h.mounts(), h.own()
 	for _, controller := range []string{memoryController, processController, cpuController, cpuAccount} {
 		if at, ok := mounts[controller]; ok {
-			parents[controller] = cgroupParent{1, filepath.Join(at, own[controller]), filepath.Join(at, own[controller])}
-		} else if at, ok := mounts[""]; ok {
-			dir := filepath.Join(at, filepath.Dir(own[""]))
-			if raw, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil && slices.Contains(strings.Fields(string(raw)), controller) {
-				parents[controller] = cgroupParent{2, dir, filepath.Join(at, own[""])}
+			if path, ok := own[controller]; ok {
+				dir := h.at(filepath.Join(at, path))
+				parents[controller] = cgroupParent{1, dir, dir}
 			}
+			continue
+		}
+		at, mounted := mounts[""]
+		path, ok := own[""]
+		if !mounted || !ok {
+			continue
+		}
+		dir := h.at(filepath.Join(at, filepath.Dir(path)))
+		if raw, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil && slices.Contains(strings.Fields(string(raw)), controller) {
+			parents[controller] = cgroupParent{2, dir, h.at(filepath.Join(at, path))}
 		}
 	}
 	return parents
 }
 
-// cgroupMounts are where the controllers of version 1 are mounted, by name, and
+// mounts are where the controllers of version 1 are mounted, by name, and
 // version 2, by "".
-func cgroupMounts() map[string]string {
+func (h hierarchy) mounts() map[string]string {
 	found := map[string]string{}
-	raw, err := os.ReadFile("/proc/self/mountinfo")
+	raw, err := os.ReadFile(h.at("/proc/self/mountinfo"))
 	if err != nil {
 		return found
 	}
@@ -219,15 +258,16 @@ func cgroupMounts() map[string]string {
 	return found
 }
 
-// ownCgroups are this process's groups, by controller, "" for version 2.
-func ownCgroups() map[string]string {
+// own are this process's groups, by controller, "" for version 2, where they are below
+// what is mounted: of a container they may be outside.
+func (h hierarchy) own() map[string]string {
 	own := map[string]string{}
-	raw, err := os.ReadFile("/proc/self/cgroup")
+	raw, err := os.ReadFile(h.at("/proc/self/cgroup"))
 	if err != nil {
 		return own
 	}
 	for line := range strings.Lines(string(raw)) {
-		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 {
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 && !strings.HasPrefix(f[2], "/..") {
 			for controller := range strings.SplitSeq(f[1], ",") {
 				own[controller] = f[2]
 			}
@@ -238,11 +278,13 @@ func ownCgroups() map[string]string {
 
 // clearCgroups removes groups that a killed gander left: old ones, if they are empty.
 func clearCgroups(parent string) {
-	left, _ := filepath.Glob(filepath.Join(parent, registry.GroupPrefix+"*"))
-	for _, dir := range left {
-		var st unix.Stat_t
-		if unix.Stat(dir, &st) == nil && time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) > cgroupAge {
-			_ = os.Remove(dir) // fails while a process is in it
+	groups, _ := os.ReadDir(parent)
+	for _, g := range groups {
+		if !g.IsDir() || !strings.HasPrefix(g.Name(), registry.GroupPrefix) {
+			continue
+		}
+		if st, err := g.Info(); err == nil && time.Since(st.ModTime()) > cgroupAge {
+			_ = os.Remove(filepath.Join(parent, g.Name())) // fails while a process is in it
 		}
 	}
 }

@@ -61,7 +61,7 @@ type bounds struct {
 func newBounds(id string, p plan, refuse bool) *bounds {
 	b := &bounds{limits: p.limits, groups: &cgroups{}, uid: p.uid, own: p.isolated()}
 	if !p.ungrouped {
-		b.groups = newCgroups(id, p.limits)
+		b.groups = newCgroups("", id, p.limits)
 		b.groups.refuse = refuse
 	}
 	return b
