@@ -27,8 +27,7 @@ func (a *app) examineSandbox(ctx context.Context, report func(check)) {
 	}
 	defer a.remove(dir)
 	project, canary := filepath.Join(dir, "project"), filepath.Join(dir, "canary")
-	if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(canary, []byte(canaryText+"
-"), 0o600), baitProject(project)); err != nil {
+	if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(canary, []byte(canaryText+"\n"), 0o600), baitProject(project)); err != nil {
 		report(failedCheck(checkStart, err, temporaryAdvice))
 		return
 	}
