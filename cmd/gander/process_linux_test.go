@@ -400,6 +400,30 @@ func TestRunInterrupted(t *testing.T) {
 	c.nothingLeft()
 }
 
+// A signal ends gander sandbox probe with exit code 130, and everything with it.
+func TestProbeInterrupted(t *testing.T) {
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		c := prepare(t)
+		temporary, err := os.MkdirTemp("", "p") // a test's own has no room for the names of sockets
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(temporary) })
+		c.start([]string{"TMPDIR=" + temporary}, "sandbox", "probe", "--sandbox", "local", "--only", "files")
+		c.expect("blocked")
+		c.signal(sig)
+		if code := c.wait(); code != exitInterrupted {
+			t.Errorf("%v: exit code %d", sig, code)
+		}
+		if got := c.stderr.String(); got != "gander: interrupted\n" {
+			t.Errorf("%v: stderr: %q", sig, got)
+		}
+		if left, _ := filepath.Glob(temporary + "/*"); len(left) > 0 {
+			t.Errorf("%v: left over: %q", sig, left)
+		}
+	}
+}
+
 // A signal at any time ends gander run: also before the prompt is on its way.
 func TestRunInterruptedEarly(t *testing.T) {
 	for _, delay := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond} {

@@ -22,15 +22,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gander.dev/gander/conformance/model"
+	"gander.dev/gander/sandbox/probe"
 	"gander.dev/gander/sandbox/registry"
 	"gander.dev/gander/sandbox/supervise"
 )
 
-// The test binary is gander too: a supervisor first, as main has it, then the
-// command of the scripts.
+// The test binary is gander too: a supervisor first, as main has it, or an attempt of
+// the probe, then the command of the scripts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.Verb {
 		os.Exit(supervise.Main(os.Args[1:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == probe.Verb {
+		os.Exit(probe.Main(os.Args[1:], os.Stdin, os.Stdout))
 	}
 	if calledGoose(os.Args[0]) { // by a link of that name
 		main()

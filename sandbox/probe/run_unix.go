@@ -133,16 +133,20 @@ func (r *run) prepare(ctx context.Context) (err error) {
 
 func (r *run) dir(name string) string { return filepath.Join(r.base, name) }
 
-// open makes a sandbox and works in it.
-func (r *run) open(ctx context.Context) (err error) {
-	r.sb, err = r.o.Create(ctx, sandbox.Spec{
+// open makes a sandbox, in place of the one before if there is one, and works in it.
+func (r *run) open(ctx context.Context) error {
+	sb, err := r.o.Create(ctx, sandbox.Spec{
 		ID: "probe-" + strings.ToLower(rand.Text()[:8]), WorkingDir: r.dir("project"), Home: r.dir("home"),
 		Mounts: []sandbox.Mount{{Path: r.dir("out"), Writable: true}}, Labels: map[string]string{"purpose": "probe"}, Rules: &sandbox.Rules{},
 	})
 	if err != nil {
 		return err
 	}
-	info := r.sb.Info()
+	if r.sb != nil {
+		_ = r.sb.Close()
+	}
+	r.sb = sb
+	info := sb.Info()
 	r.report.Driver, r.report.Isolation, r.report.Warnings = info.Driver, info.Isolation, info.Warnings
 	out, err := r.inside(ctx, []string{"sh", "-c", `echo alive > alive && cat alive && rm alive && echo works > "$0/alive" && cat "$0/alive" && test -x "$1" && command -v bash || :`, r.dir("out"), info.Executable}, r.dir("project"), nil, timeLimit)
 	if err != nil || !bytes.HasPrefix(out, []byte("alive\nworks\n")) {
@@ -275,12 +279,22 @@ func (r *run) attempt(ctx context.Context, c Case, name string, outside bool) (o
 		stop = r.meanwhile(c.Host, dir, temporary)
 	}
 	said, err := r.carryOut(ctx, c, facts, limit)
+	var openErr error
 	if errors.Is(err, sandbox.ErrGone) && !outside { // an attempt before this one ended it
-		if err = r.open(ctx); err == nil {
+		if openErr = r.open(ctx); openErr == nil {
 			said, err = r.carryOut(ctx, c, facts, limit)
 		}
 	}
-	if hostErr := stop(); hostErr != nil {
+	hostErr := stop()
+	switch {
+	case ctx.Err() != nil: // what became of the attempt says nothing
+		if outside {
+			killAll(tag(facts))
+		}
+		return outcome{}, context.Cause(ctx)
+	case openErr != nil:
+		return outcome{}, fmt.Errorf("its sandbox has ended, and there is no other: %w", openErr)
+	case hostErr != nil:
 		return outcome{}, fmt.Errorf("the host's side: %w", hostErr)
 	}
 	judged := r.judge(c, facts, said, err)
@@ -387,9 +401,11 @@ func (r *run) meanwhile(act, dir, temporary string) func() error {
 		return err != nil
 	}
 	go func() { // ends by itself
-		err := fmt.Errorf("there is no act %q of the host", act)
-		if do != nil {
-			err = awaitFile(filepath.Join(dir, readyName), timeLimit)
+		var err error
+		if do == nil {
+			err = fmt.Errorf("there is no act %q of the host", act)
+		} else {
+			awaitFile(filepath.Join(dir, readyName), over)
 		}
 		for i, began := 0, time.Now(); err == nil && goesOn(i, began); i++ {
 			if err = do(dir, temporary, r.secret, i); i%10 == 9 {
@@ -408,14 +424,18 @@ func (r *run) meanwhile(act, dir, temporary string) func() error {
 const shortestRace = 500 * time.Millisecond
 
 // awaitFile returns when an attempt has made a file, by which it says that it is at
-// work. One that never does is judged by what it says.
-func awaitFile(path string, limit time.Duration) error {
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+// work, or is over. One that never does is judged by what it says.
+func awaitFile(path string, over <-chan struct{}) {
+	for deadline := time.Now().Add(timeLimit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if _, err := os.Lstat(path); err == nil {
-			return nil
+			return
+		}
+		select {
+		case <-over:
+			return
+		default:
 		}
 	}
-	return nil
 }
 
 // tag is in the environment of everything that an attempt starts.
