@@ -2,8 +2,10 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/ignore"
 )
 
@@ -44,7 +46,7 @@ func (h *Host) followOwn(path string) error {
 }
 
 // passOwn passes on the person's own rules as they are now. What cannot be read
-// leaves those that hold.
+// leaves those that hold; a sandbox that has ended needs none.
 func (h *Host) passOwn(path string) {
 	text, there, err := readOwn(path)
 	if err != nil {
@@ -53,7 +55,8 @@ func (h *Host) passOwn(path string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), ownRulesTime)
 	defer cancel()
-	if err := h.ctl.call(ctx, "ownRules", ownRulesParams{text, there}, nil); err != nil {
+	err = h.ctl.call(ctx, "ownRules", ownRulesParams{text, there}, nil)
+	if err != nil && !errors.Is(err, sandbox.ErrGone) {
 		h.log.Warn("passing your own rules for files on to the sandbox", "err", err)
 	}
 }

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -86,6 +88,29 @@ func TestOwner(t *testing.T) {
 	<-h.Done()
 	if _, err := h.Mark(t.Context()); !errors.Is(err, sandbox.ErrGone) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestOwnRulesAfterEnd: that a sandbox has ended is nothing to warn of, whoever ended it.
+func TestOwnRulesAfterEnd(t *testing.T) {
+	for name, end := range map[string]func(*Host, net.Conn){
+		"closed": func(h *Host, _ net.Conn) { _ = h.Close() },
+		"killed": func(h *Host, conn net.Conn) { _ = conn.Close(); <-h.Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var said bytes.Buffer
+			conn, _ := serveFake(t, ownerRights)
+			h, err := Dial(t.Context(), conn, Setup{Log: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			end(h, conn)
+			h.passOwn(filepath.Join(t.TempDir(), "own"))
+			_ = h.Close()
+			if strings.Contains(said.String(), "your own rules") {
+				t.Errorf("it is logged that %s", &said)
+			}
+		})
 	}
 }
 
