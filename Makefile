@@ -133,7 +133,7 @@ dist: ## the release in dist/: archives of six platforms, sums, lists of parts, 
 unit: ## unit tests, wire goldens and scripts, with the race detector
 	@mkdir -p '$(PICTURES)'
 	@# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
-	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 15m -skip '^(TestProbe|TestLimits|TestKills)$$' \
+	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 15m -skip '^(TestProbe|TestLimits|TestKills|TestEnforcesOrdinaryUser)$$' \
 	  $$($(GO) list ./... | grep -v -e /conformance/e2e -e /conformance/bench -e '/conformance/mcp$$' -e '/conformance/acp$$' -e /cmd/dist)
 	GANDER_CHECK=1 $(GO) test -timeout 15m ./conformance/mcp ./conformance/acp ./cmd/dist # of what they start, nothing runs under the detector
 
@@ -146,9 +146,9 @@ proofs: # repetitions that the race detector would make slow, and the catalogue 
 	GANDER_CHECK=1 GANDER_SHELL_CANCELS='$(SHELL_CANCELS)' GANDER_SHELL_CALLS='$(SHELL_CALLS)' \
 	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestCancel|TestNoGrowth)$$' ./developer/shell
 	GANDER_CHECK=1 GANDER_SANDBOX_KILLS='$(SANDBOX_KILLS)' \
-	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestKills$$' ./sandbox/local ./sandbox/docker
+	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKills|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
-	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestHostReplaces$$' ./sandbox/enforce
+	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestHostReplaces|TestEnforcesOrdinaryUser)$$' ./sandbox/enforce
 	GANDER_CHECK=1 GANDER_STORE_KILLS='$(STORE_KILLS)' GANDER_POWER_LOSSES='$(POWER_LOSSES)' \
 	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKilledAnywhere|TestPowerLoss|TestListOfTenThousand|TestHundredThousandEntries|TestSharedFlushes)$$' ./sessions
 	GANDER_CHECK=1 GANDER_LOOP_EVENTS='$(LOOP_EVENTS)' GANDER_LIVE_SECONDS='$(LIVE_SECONDS)' \

@@ -3,21 +3,19 @@ package local_test
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/local"
 	"gander.dev/gander/sandbox/sandboxtest"
+	"gander.dev/gander/sandbox/sandboxtest/usertest"
 	"gander.dev/gander/sandbox/supervise"
 )
 
@@ -125,54 +123,10 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// TestAsOrdinaryUser runs this package's tests again as a user without rights.
+// TestAsOrdinaryUser runs this package's tests again as a user without rights, who can
+// seldom make cgroups.
 func TestAsOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
-	dir, err := os.MkdirTemp("", "gander-user-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	program := filepath.Join(dir, "local.test")
-	copyFile(t, "/proc/self/exe", program)
-	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("testdata")); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{dir, program} {
-		if err := os.Chown(path, stranger, stranger); err != nil {
-			t.Fatal(err)
-		}
-	}
-	args := []string{"-test.v=" + fmt.Sprint(testing.Verbose()), "-test.timeout=10m"}
-	if testing.Short() {
-		args = append(args, "-test.short")
-	}
-	for _, name := range []string{"test.run", "test.skip"} {
-		if chosen := flag.Lookup(name).Value.String(); chosen != "" {
-			args = append(args, "-"+name+"="+chosen)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "HOME=" + dir}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("as uid %d: %v\n%s", stranger, err, out)
-	}
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	b, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, b, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	usertest.Run(t, usertest.Options{MaySkip: []string{"TestConsumption", "TestCPULimit", "TestOneBound", "TestSupervisorIsFree"}})
 }
 
 // TestRefusedSaysSo: the weaker sandbox must not look like the strong one.
