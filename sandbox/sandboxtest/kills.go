@@ -3,7 +3,6 @@ package sandboxtest
 import (
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -18,8 +17,8 @@ const (
 
 // TestKills kills commands that try to escape, one shape after the other, in one
 // sandbox after the other, and closes each with one that runs. Nothing of them may
-// live afterwards, and no mount may be left outside, nor what left finds: it is asked
-// after each close, and may be nil. owner is as for TestDriver.
+// live afterwards, and no mount may be left, in whatever namespace, nor what left finds: it
+// is asked after each close, and may be nil. owner is as for TestDriver.
 func TestKills(t *testing.T, newDriver NewDriver, owner int, left func() error) {
 	kills := usualKills
 	if n := os.Getenv(killsVariable); n != "" {
@@ -43,6 +42,7 @@ func TestKills(t *testing.T, newDriver NewDriver, owner int, left func() error) 
 			Wait(t, p)
 			done++
 		}
+		mounts := lookAtMounts(t, sb, spec)
 		s, mark := all[done/killsPerSandbox%len(all)], Mark()
 		readLine(t, Start(t, sb, s.script, mark).Stdout())
 		if err := sb.Close(); err != nil {
@@ -56,10 +56,7 @@ func TestKills(t *testing.T, newDriver NewDriver, owner int, left func() error) 
 				t.Fatalf("close after kill %d: %v", done, err)
 			}
 		}
-		mounts, err := os.ReadFile("/proc/self/mountinfo")
-		if err != nil || strings.Contains(string(mounts), spec.WorkingDir) {
-			t.Fatalf("mounts of a sandbox that is closed are left (%v): %s", err, mounts)
-		}
+		mounts.checkGone(t)
 	}
 	t.Logf("%d commands killed", kills)
 }
