@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/probe"
@@ -24,22 +25,47 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// ending is a sandbox that ends when an attempt is to be started in it.
+// ending is a sandbox that ends when an attempt is started in it.
 type ending struct {
 	sandbox.Sandbox
-	end func()
+	how string
 }
 
 func (e ending) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
-	if slices.ContainsFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, "GANDER_PROBE_TAG=") }) {
-		e.end()
+	if !slices.ContainsFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, "GANDER_PROBE_TAG=") }) {
+		return e.Sandbox.Start(ctx, c)
+	}
+	switch e.how {
+	case "before":
 		_ = e.Close()
+	case "at the start":
+		e.endSoon()
+		return nil, errors.New("broken pipe")
+	case "at work":
+		c.Args = []string{"sleep", "1000"}
+		p, err := e.Sandbox.Start(ctx, c)
+		return atWork{p, e}, err
 	}
 	return e.Sandbox.Start(ctx, c)
 }
 
-// TestProbeEnds: a probe whose sandbox has ended goes on in another one, says why there is
-// none, and says nothing of an attempt that was interrupted.
+func (e ending) endSoon() { time.AfterFunc(200*time.Millisecond, func() { _ = e.Close() }) }
+
+// atWork is a process that goes on while its sandbox begins to end.
+type atWork struct {
+	sandbox.Process
+	in ending
+}
+
+func (p atWork) Wait(context.Context) (sandbox.ExitStatus, error) {
+	p.in.endSoon()
+	return sandbox.ExitStatus{}, sandbox.ErrGone
+}
+
+func (p atWork) Kill(context.Context) error { return sandbox.ErrGone }
+
+// TestProbeEnds: a probe whose sandbox has ended, or is about to, goes on in another one,
+// says why there is none, and says nothing of an attempt that was interrupted.
 func TestProbeEnds(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,15 +73,18 @@ func TestProbeEnds(t *testing.T) {
 	}
 	errFull := errors.New("the machine is full")
 	for _, tt := range []struct {
-		name          string
-		fails, cancel bool
-		want          error
-		made, results int
+		name    string
+		ends    []string // how each sandbox does, after which there is none
+		cancel  bool
+		want    error
+		results int
 	}{
-		{"another one", false, false, nil, 2, 1},
-		{"no other", true, false, errFull, 1, 0},
-		{"cancelled", false, true, context.Canceled, 1, 0},
-		{"cancelled, and no other", true, true, context.Canceled, 1, 0},
+		{"another one", []string{"before", ""}, false, nil, 1},
+		{"another one, at the start", []string{"at the start", ""}, false, nil, 1},
+		{"again", []string{"at work", "at work", ""}, false, nil, 1},
+		{"no other", []string{"before"}, false, errFull, 0},
+		{"cancelled", []string{"before", ""}, true, context.Canceled, 0},
+		{"cancelled, and no other", []string{"before"}, true, context.Canceled, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -64,22 +93,18 @@ func TestProbeEnds(t *testing.T) {
 			report, err := probe.Run(ctx, probe.Options{
 				Executable: self, Owner: -1, Only: []string{"files/by name"},
 				Create: func(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-					if len(made) > 0 && tt.fails {
+					if len(made) > 0 && tt.cancel {
+						cancel()
+					}
+					if len(made) == len(tt.ends) {
 						return nil, errFull
 					}
-					sb, err := newLocal(t).Create(ctx, spec)
+					sb, err := newLocal(t).Create(context.WithoutCancel(ctx), spec)
 					if err != nil {
 						return nil, err
 					}
 					made = append(made, sb)
-					if len(made) > 1 {
-						return sb, nil
-					}
-					return ending{sb, func() {
-						if tt.cancel {
-							cancel()
-						}
-					}}, nil
+					return ending{sb, tt.ends[len(made)-1]}, nil
 				},
 			})
 			if !errors.Is(err, tt.want) || tt.want == errFull && !strings.Contains(err.Error(), "files/by name") {
@@ -88,8 +113,8 @@ func TestProbeEnds(t *testing.T) {
 			if len(report.Results) != tt.results || report.Count(probe.Blocked) != tt.results {
 				t.Errorf("results %+v", report.Results)
 			}
-			if len(made) != tt.made {
-				t.Errorf("%d sandboxes were made, want %d", len(made), tt.made)
+			if len(made) != len(tt.ends) {
+				t.Errorf("%d sandboxes were made, want %d", len(made), len(tt.ends))
 			}
 			for i, sb := range made {
 				select {

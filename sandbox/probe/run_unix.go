@@ -280,7 +280,8 @@ func (r *run) attempt(ctx context.Context, c Case, name string, outside bool) (o
 	}
 	said, err := r.carryOut(ctx, c, facts, limit)
 	var openErr error
-	if errors.Is(err, sandbox.ErrGone) && !outside { // an attempt before this one ended it
+	var startErr *startError
+	if !outside && (errors.Is(err, sandbox.ErrGone) || errors.As(err, &startErr) && r.awaitEnd(ctx)) { // an attempt before this one ended it
 		if openErr = r.open(ctx); openErr == nil {
 			said, err = r.carryOut(ctx, c, facts, limit)
 		}
@@ -312,6 +313,21 @@ func (r *run) attempt(ctx context.Context, c Case, name string, outside bool) (o
 		}
 	}
 	return judged, nil
+}
+
+// endTime is how long a sandbox takes to end that has begun to.
+const endTime = 5 * time.Second
+
+// awaitEnd waits for the end of a sandbox that may have begun to end, and reports whether it
+// has ended.
+func (r *run) awaitEnd(ctx context.Context) bool {
+	select {
+	case <-r.sb.Done():
+		return true
+	case <-time.After(endTime):
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // judge says what an attempt has come to by what it said and did.
@@ -526,7 +542,10 @@ func (r *run) inside(ctx context.Context, args []string, dir string, env []strin
 	_, err = p.Wait(ctx)
 	whole, cancelKill := context.WithTimeout(context.WithoutCancel(ctx), timeLimit)
 	defer cancelKill()
-	if killErr := p.Kill(whole); killErr != nil && !errors.Is(killErr, sandbox.ErrGone) {
+	switch killErr := p.Kill(whole); {
+	case errors.Is(killErr, sandbox.ErrGone):
+		r.awaitEnd(whole) // with which ends what is left of it, and not before
+	case killErr != nil:
 		err = errors.Join(err, fmt.Errorf("killing what is left of it: %w", killErr))
 	}
 	readers.Wait()
