@@ -46,11 +46,12 @@ func (p sandboxTrial) closed(ctx context.Context, id, project string) check {
 	if why := unkept(runtime.GOOS); why != "" {
 		return check{ID: id, State: checkWarn, What: why}
 	}
-	script := "cat doctor-plain\n"
+	var script strings.Builder
+	script.WriteString("cat doctor-plain\n")
 	for i, r := range readings() {
-		script += fmt.Sprintf("echo \"%d $(%s)\"\n", i, r.command)
+		fmt.Fprintf(&script, "echo \"%d $(%s)\"\n", i, r.command)
 	}
-	out, err := p.shell(ctx, script+"echo '# written' >> .git/config; echo tried")
+	out, err := p.shell(ctx, script.String()+"echo '# written' >> .git/config; echo tried")
 	config, errRead := os.ReadFile(filepath.Join(project, ".git", "config"))
 	if err = errors.Join(err, errRead); err == nil && !strings.Contains(out, plainText) {
 		err = errors.New("not even a plain file can be read")
