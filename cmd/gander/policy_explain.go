@@ -16,16 +16,16 @@ import (
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox/docker"
 	"gander.dev/gander/sandbox/egress"
-	"gander.dev/gander/sandbox/ignore"
 	"gander.dev/gander/sandbox/project"
 	"gander.dev/gander/sandbox/router"
-	"gander.dev/gander/sandbox/supervise"
 )
 
 // explanation is what gander policy explain prints.
 type explanation struct {
 	What string `json:"what"`
 	Kind string `json:"kind"` // "path" or "host"
+	// LeadsTo is the file that decides, where a path has another name by a link.
+	LeadsTo string `json:"leadsTo,omitempty"`
 	// Access is "none", "read", "write" or "absent" for a path, "allowed" or "refused"
 	// for a host.
 	Access string `json:"access"`
@@ -55,8 +55,8 @@ func (a *app) policyExplainCommand() *cobra.Command {
 		Short: "which rule decides about a path or a host, and what the sandbox does",
 		Long: `explain says whether programs in a sandbox of this project can read a path, with --write
 whether they can write it, or whether they can reach a host, by which rule, from which
-file and line. What exists as a file, or has a slash (./new.txt), is a path; --host makes
-it a host.
+file and line. Links are followed as far as they lead through the project. What exists
+as a file, or has a slash (./new.txt), is a path; --host makes it a host.
 Exit code 0 when they can, 5 when they cannot.`,
 		Example: `  gander policy explain .env
   gander policy explain --write .git/config
@@ -181,49 +181,6 @@ func (a *app) explainPath(cfg *config.Config, dir, what string) (explanation, er
 		return a.explainInProject(cfg, dir, what, rel)
 	}
 	return explainOutside(cfg, filepath.Clean(path)), nil
-}
-
-// explainInProject decides as the supervisor does.
-func (a *app) explainInProject(cfg *config.Config, dir, what, rel string) (explanation, error) {
-	x := explanation{What: what, Kind: "path"}
-	rules := a.wire().rules()
-	set, err := ignore.NewSet(ignore.SetOptions{Root: dir, Global: rules.Own})
-	if err != nil {
-		return x, err
-	}
-	info, err := os.Lstat(filepath.Join(dir, rel))
-	d := set.Explain(filepath.Join(dir, rel), err == nil && info.IsDir())
-	if d.Ignored {
-		x.Access, x.Effect, x.Rule, x.From = "none", "is closed: nothing inside can read, write, rename or remove it", d.Rule.Text, "built in, as there is no .gooseignore"
-		if d.Rule.File != "" {
-			x.From = fmt.Sprintf("%s:%d", d.Rule.File, d.Rule.Line)
-		}
-		return x, nil
-	}
-	protection, err := supervise.Protection(dir, rel, cfg.Policy.Writes)
-	if err != nil {
-		return x, err
-	}
-	if r, ok := protection.Protects(filepath.ToSlash(rel)); ok {
-		x.Access, x.Rule, x.From = "read", r.Name(), cmp.Or(originOf(cfg, r.Pattern, r.Group), "built in")
-		x.Effect = "can be read and not written, made, renamed or removed: " + r.Why
-		if !r.Fixed {
-			x.Effect += fmt.Sprintf("; %q in policy.writes.allow allows it", r.Entry())
-		}
-		return x, nil
-	}
-	x.Access, x.Effect, x.From = "write", "can be read and written", "the project is the sandbox's to write"
-	return x, nil
-}
-
-// originOf is where Writes.Protect names a pattern or its group.
-func originOf(cfg *config.Config, pattern, group string) string {
-	for _, value := range []string{pattern, "@" + group} {
-		if o := cfg.EffectivePolicy().Origin("writes.protect", value); o.File != "" {
-			return o.String()
-		}
-	}
-	return ""
 }
 
 func explainOutside(cfg *config.Config, path string) explanation {

@@ -15,8 +15,8 @@ func fileOwner(info fs.FileInfo) (uid, gid int, known bool) {
 	return int(st.Uid), int(st.Gid), true
 }
 
-// links is how many names a file has.
-func links(info fs.FileInfo) uint64 {
+// Links is how many names a file has.
+func Links(info fs.FileInfo) uint64 {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return 0

@@ -4,4 +4,5 @@ import "io/fs"
 
 func fileOwner(fs.FileInfo) (uid, gid int, known bool) { return 0, 0, false }
 
-func links(fs.FileInfo) uint64 { return 1 }
+// Links is 1: Windows does not tell how many names a file has with the rest.
+func Links(fs.FileInfo) uint64 { return 1 }

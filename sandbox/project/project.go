@@ -118,5 +118,5 @@ func (o Owner) Own(home string) error {
 // mayOwn says whether a file is not the owner's yet and has no other name.
 func (o Owner) mayOwn(info fs.FileInfo) bool {
 	uid, gid, known := fileOwner(info)
-	return known && (uid != o.UID || gid != o.GID) && (info.IsDir() || links(info) == 1)
+	return known && (uid != o.UID || gid != o.GID) && (info.IsDir() || Links(info) == 1)
 }

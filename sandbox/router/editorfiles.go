@@ -21,6 +21,7 @@ import (
 	"gander.dev/gander/sandbox/acpagent"
 	"gander.dev/gander/sandbox/ignore"
 	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/project"
 	"gander.dev/gander/sandbox/supervise"
 )
 
@@ -151,7 +152,7 @@ func (p placed) check(write bool) (string, error) {
 			return real, nil // and nothing below it
 		case err != nil:
 			return "", errNotEditors
-		case at == real && (!info.Mode().IsRegular() || links(info) != 1): // a second name may be one of a closed file
+		case at == real && (!info.Mode().IsRegular() || project.Links(info) != 1): // a second name may be one of a closed file
 			return "", errNotEditors
 		case at != real && !info.IsDir():
 			return "", errNotEditors

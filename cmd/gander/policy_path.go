@@ -1,0 +1,228 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/project"
+	"gander.dev/gander/sandbox/supervise"
+)
+
+// pathJudge explains paths of a project.
+type pathJudge struct {
+	cfg *config.Config
+	dir string // without links
+	set *ignore.Set
+}
+
+// explainInProject decides as the supervisor does: by the name, by the file that it
+// leads to, and by the other names of that.
+func (a *app) explainInProject(cfg *config.Config, dir, what, rel string) (explanation, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return explanation{}, err
+	}
+	set, err := ignore.NewSet(ignore.SetOptions{Root: real, Global: a.wire().rules().Own, MaxAge: namesTime})
+	if err != nil {
+		return explanation{}, err
+	}
+	j := &pathJudge{cfg: cfg, dir: real, set: set}
+	x, err := j.explain(dir, rel)
+	x.What, x.Kind = what, "path"
+	return x, err
+}
+
+func (j *pathJudge) explain(dir, rel string) (explanation, error) {
+	reached, err := project.Follow(dir, rel)
+	if err != nil {
+		return explanation{Access: "absent", From: "built in", Effect: "cannot be opened: " + err.Error()}, nil
+	}
+	isDir := !reached.Linked && reached.Info != nil && reached.Info.IsDir()
+	x, err := j.judge(rel, isDir)
+	if err != nil {
+		return x, err
+	}
+	if reached.Linked {
+		to, err := j.target(reached)
+		if err != nil {
+			return x, err
+		}
+		x = stricter(x, to)
+	}
+	if info := reached.Info; x.Access == "none" || info == nil || !info.Mode().IsRegular() || project.Links(info) < 2 {
+		return x, nil
+	}
+	return j.otherNames(x, reached)
+}
+
+// target explains what a link leads to.
+func (j *pathJudge) target(reached project.Reached) (explanation, error) {
+	if reached.Outside {
+		x := explainOutside(j.cfg, reached.Path)
+		x.LeadsTo, x.Effect = reached.Path, fmt.Sprintf("is a link that leads out of the project, to %s, which %s", visible(reached.Path), x.Effect)
+		return x, nil
+	}
+	x, err := j.judge(reached.Path, reached.Info != nil && reached.Info.IsDir())
+	x.LeadsTo, x.Effect = reached.Path, fmt.Sprintf("is a link to %s, which %s", visible(reached.Path), x.Effect)
+	return x, err
+}
+
+// stricter is what is left of a file by two explanations; the second one where they leave
+// the same.
+func stricter(x, y explanation) explanation {
+	if accessRank(x.Access) < accessRank(y.Access) {
+		return x
+	}
+	return y
+}
+
+func accessRank(access string) int {
+	switch access {
+	case "write":
+		return 2
+	case "read":
+		return 1
+	}
+	return 0
+}
+
+// judge explains a path of the project by its name.
+func (j *pathJudge) judge(rel string, isDir bool) (explanation, error) {
+	d := j.set.Explain(filepath.Join(j.dir, rel), isDir)
+	if d.Ignored {
+		return closedBy(d.Rule), nil
+	}
+	protection, err := supervise.Protection(j.dir, rel, j.cfg.Policy.Writes)
+	if err != nil {
+		return explanation{}, err
+	}
+	if r, ok := protection.Protects(filepath.ToSlash(rel)); ok {
+		return protectedBy(j.cfg, r), nil
+	}
+	return explanation{Access: "write", Effect: "can be read and written", From: "the project is the sandbox's to write"}, nil
+}
+
+func closedBy(r ignore.Rule) explanation {
+	x := explanation{Access: "none", Effect: "is closed: nothing inside can read, write, rename or remove it", Rule: r.Text, From: "built in, as there is no .gooseignore"}
+	if r.File != "" {
+		x.From = fmt.Sprintf("%s:%d", r.File, r.Line)
+	}
+	return x
+}
+
+func protectedBy(cfg *config.Config, r policy.Rule) explanation {
+	x := explanation{Access: "read", Rule: r.Name(), From: cmp.Or(originOf(cfg, r.Pattern, r.Group), "built in")}
+	x.Effect = "can be read and not written, made, renamed or removed: " + r.Why
+	if !r.Fixed {
+		x.Effect += fmt.Sprintf("; %q in policy.writes.allow allows it", r.Entry())
+	}
+	return x
+}
+
+// originOf is where Writes.Protect names a pattern or its group.
+func originOf(cfg *config.Config, pattern, group string) string {
+	for _, value := range []string{pattern, "@" + group} {
+		if o := cfg.EffectivePolicy().Origin("writes.protect", value); o.File != "" {
+			return o.String()
+		}
+	}
+	return ""
+}
+
+// Bounds of looking for the other names of a file.
+const (
+	maxNames  = 500_000 // entries
+	maxDepth  = 100     // directories
+	namesTime = 3 * time.Second
+)
+
+// otherNames makes an explanation of a file with more names than one that of the
+// strictest of those in the project: the kernel knows the file under all of them.
+func (j *pathJudge) otherNames(x explanation, reached project.Reached) (explanation, error) {
+	protection, err := supervise.Protection(j.dir, "", j.cfg.Policy.Writes)
+	if err != nil {
+		return x, err
+	}
+	root, err := os.OpenRoot(j.dir)
+	if err != nil {
+		return x, err
+	}
+	defer func() { _ = root.Close() }()
+	s := &nameSearch{root: root, file: reached.Info, until: time.Now().Add(namesTime)}
+	s.judge = func(rel string) (explanation, bool) {
+		if d := j.set.Explain(filepath.Join(j.dir, rel), false); d.Ignored {
+			return closedBy(d.Rule), true
+		}
+		if r, ok := protection.Protects(filepath.ToSlash(rel)); ok {
+			return protectedBy(j.cfg, r), true
+		}
+		return explanation{}, false
+	}
+	s.below(".", maxDepth)
+	switch {
+	case s.found.LeadsTo != "" && accessRank(s.found.Access) < accessRank(x.Access):
+		s.found.Effect = fmt.Sprintf("is another name (a hard link) of %s, which %s", visible(s.found.LeadsTo), s.found.Effect)
+		return s.found, nil
+	case s.partial:
+		x.Effect += fmt.Sprintf("; unless one of its %d names is closed or protected: the project is too large to be looked through for them", project.Links(reached.Info))
+	}
+	return x, nil
+}
+
+// nameSearch looks through a project that may be somebody else's for the names of a file.
+// It opens directories only, and follows no link.
+type nameSearch struct {
+	root    *os.Root
+	file    fs.FileInfo
+	until   time.Time
+	entries int
+	judge   func(rel string) (explanation, bool) // false: nothing restricts it
+	found   explanation                          // the strictest
+	partial bool
+}
+
+// below looks through a directory, and so many levels of those in it.
+func (s *nameSearch) below(rel string, deeper int) {
+	d, err := s.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what was a directory may be a pipe now
+	if err != nil {
+		return
+	}
+	defer func() { _ = d.Close() }()
+	for !s.partial && s.found.Access != "none" {
+		entries, err := d.ReadDir(512)
+		for _, e := range entries {
+			s.entries++
+			s.partial = s.partial || s.entries > maxNames || deeper == 0 || time.Now().After(s.until)
+			if s.partial {
+				return
+			}
+			s.entry(filepath.Join(rel, e.Name()), e, deeper)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *nameSearch) entry(rel string, e fs.DirEntry, deeper int) {
+	switch {
+	case e.IsDir():
+		s.below(rel, deeper-1)
+	case e.Type().IsRegular():
+		x, restricted := s.judge(rel)
+		if !restricted || s.found.LeadsTo != "" && accessRank(x.Access) >= accessRank(s.found.Access) {
+			return
+		}
+		if info, err := s.root.Lstat(rel); err == nil && os.SameFile(info, s.file) {
+			s.found, s.found.LeadsTo = x, rel
+		}
+	}
+}
