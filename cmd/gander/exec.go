@@ -9,10 +9,13 @@ import (
 	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/router"
 )
 
 // Exit codes of commands that could not be run, as shells have them.
@@ -36,7 +39,8 @@ gone when it ends. There is no network inside but what policy.network allows, an
 file of yours but the directory's; HOME is empty and goes away with the sandbox.
 
 The exit code is the command's: 128+n when signal n ended it, 127 when there is no
-such program, 126 when it cannot be run. The third signal kills the command.`,
+such program, 126 when it cannot be run, and 5 when the policy lets nothing run here. The
+third signal kills the command.`,
 		Example: "  gander sandbox exec -- make test\n  gander sandbox exec --cwd ~/src/thing -- bash -c 'ls ~'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -71,7 +75,49 @@ func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) err
 	for _, w := range sb.Info().Warnings {
 		a.log.Warn(w)
 	}
+	defer a.sayGit(ctx, sb, cwd)()
 	return a.pass(ctx, sb, args)
+}
+
+// How long a command, and then its end, wait for what is said of git. The most of
+// repositories are looked at before it.
+const (
+	gitBefore = 20 * time.Millisecond
+	gitAfter  = 250 * time.Millisecond
+)
+
+// sayGit says which closed files git keeps, where the policy leaves it at words: before
+// the command when that is known at once, else beside it. The function that it returns
+// ends the looking.
+func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string) (end func()) {
+	if p, err := a.wire().policyOf(cwd); err != nil || p.Git != policy.GitWarn {
+		return func() {} // all is said, or openSandbox has failed
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		text, err := router.SayGit(ctx, sb)
+		if text != "" {
+			a.log.Warn(text)
+		}
+		if err != nil {
+			a.log.Info("looking for closed files that git keeps", "err", err)
+		}
+	}()
+	wait := func(atMost time.Duration) {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		case <-time.After(atMost):
+		}
+	}
+	wait(gitBefore)
+	return func() {
+		wait(gitAfter)
+		stop()
+		<-done
+	}
 }
 
 // pass runs a command with gander's own streams and signals and returns its exit

@@ -112,6 +112,9 @@ func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examinat
 		return nil
 	}
 	found, err := e.Examine(ctx, sb)
+	if router.Refused(err) {
+		return &exitError{exitPermission, err}
+	}
 	if err != nil {
 		return err
 	}

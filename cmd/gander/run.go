@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/router"
 )
 
 // runFlags are the flags of gander run.
@@ -264,6 +265,9 @@ func promptUntil(turn context.Context, conn *acp.AgentConn, req *acp.PromptReque
 
 // finish ends the output and turns the way the turn ended into an exit code.
 func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, err error, modelFailure string) error {
+	if router.Refused(err) {
+		return &exitError{exitPermission, c.failed(err)}
+	}
 	if err != nil {
 		return c.failed(err)
 	}

@@ -106,7 +106,7 @@ func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined
 	keeper, ok := sb.(sandbox.RuleKeeper)
 	if !ok {
 		if strict {
-			return nil, fmt.Errorf("the policy's git: %q cannot be kept in this %s sandbox, which keeps no rules for files; take another sandbox, or set \"git\": \"warn\"", e.Git, found.driver)
+			return nil, refuse("the policy's git: %q cannot be kept in this %s sandbox, which keeps no rules for files; take another sandbox, or set \"git\": \"warn\"", e.Git, found.driver)
 		}
 		return found, nil
 	}
@@ -115,7 +115,7 @@ func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined
 	closed, err := keeper.Closed(short)
 	if err != nil {
 		if strict {
-			return nil, fmt.Errorf("the policy's git: %q cannot be kept: %w; set \"git\": \"warn\", or do without --allow-weaker", e.Git, err)
+			return nil, refuse("the policy's git: %q cannot be kept: %w; set \"git\": \"warn\", or do without --allow-weaker", e.Git, err)
 		}
 		return found, nil //nolint:nilerr // a weaker sandbox, which says so itself
 	}
@@ -168,9 +168,9 @@ func (e *Examined) Again(ctx context.Context) ([]string, error) {
 func (t tracked) act(git string) error {
 	switch {
 	case git == policy.GitRefuse && len(t.paths) > 0:
-		return fmt.Errorf("git keeps content of files that .gooseignore closes (%s), and the policy refuses that; remove them from git's history, or set \"policy\": {\"git\": \"hide\"} or \"warn\"", someOf(t.paths, len(t.paths)))
+		return refuse("git keeps content of files that .gooseignore closes (%s), and the policy refuses that; remove them from git's history, or set \"policy\": {\"git\": \"hide\"} or \"warn\"", someOf(t.paths, len(t.paths)))
 	case git == policy.GitRefuse && len(t.unknown) > 0:
-		return fmt.Errorf("whether git keeps content of files that .gooseignore closes is not known (%s), and the policy refuses that; set \"policy\": {\"git\": \"warn\"} to go on", someOf(t.unknown, len(t.unknown)))
+		return refuse("whether git keeps content of files that .gooseignore closes is not known (%s), and the policy refuses that; set \"policy\": {\"git\": \"warn\"} to go on", someOf(t.unknown, len(t.unknown)))
 	}
 	return nil
 }

@@ -47,12 +47,12 @@ func findTracked(ctx context.Context, sb sandbox.Sandbox, keeper sandbox.RuleKee
 	var histories []sandbox.Repository
 	hasHead := map[sandbox.Repository]bool{} // there is none in a new repository
 	for _, r := range repos.Found {
-		if err := names.ask(ctx, r, "ls-files", "-z", "--cached"); err != nil {
+		head, err := names.now(ctx, r)
+		if err != nil {
 			t.unknown = append(t.unknown, inRepository(r, err).Error())
 			continue
 		}
-		hasHead[r] = names.ask(ctx, r, "ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD") == nil
-		if !r.Linked {
+		if hasHead[r] = head; !r.Linked {
 			histories = append(histories, r)
 		}
 	}
@@ -65,6 +65,29 @@ func findTracked(ctx context.Context, sb sandbox.Sandbox, keeper sandbox.RuleKee
 	slices.Sort(names.found)
 	t.paths = names.found
 	return t
+}
+
+// SayGit says what git keeps of closed files in the index and HEAD of the repositories of
+// a sandbox's project, for whoever runs a command in it; empty when that is nothing.
+// Histories, which take long, are not looked at.
+func SayGit(ctx context.Context, sb sandbox.Sandbox) (string, error) {
+	keeper, ok := sb.(sandbox.RuleKeeper)
+	if !ok {
+		return "", nil
+	}
+	repos, err := keeper.Repositories(ctx)
+	if err != nil {
+		return "", err
+	}
+	names := &naming{sb: sb, keeper: keeper, seen: map[string]bool{}}
+	var errs []error
+	for _, r := range repos.Found {
+		if _, err := names.now(ctx, r); err != nil {
+			errs = append(errs, inRepository(r, err))
+		}
+	}
+	slices.Sort(names.found)
+	return strings.Join(tracked{paths: names.found}.sayFound(), " "), errors.Join(errs...)
 }
 
 // tooMany is why not all repositories of a project are known.
@@ -84,6 +107,14 @@ type naming struct {
 	keeper sandbox.RuleKeeper
 	seen   map[string]bool
 	found  []string
+}
+
+// now judges the names in a repository's index and HEAD, which a new one has not.
+func (n *naming) now(ctx context.Context, r sandbox.Repository) (head bool, err error) {
+	if n.ask(ctx, r, "ls-files", "-z", "--cached", "--with-tree=HEAD") == nil {
+		return true, nil
+	}
+	return false, n.ask(ctx, r, "ls-files", "-z", "--cached")
 }
 
 // ask judges the names that a command of git's prints in a repository.
@@ -261,7 +292,7 @@ func (t tracked) say(git string) string {
 func (t tracked) sayFound() []string {
 	switch {
 	case len(t.paths) > 0:
-		return []string{fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s): the agent can read it from git's objects. To keep it from that, set \"policy\": {\"git\": \"hide\"} or \"refuse\", or remove the files from git's history.", someOf(t.paths, len(t.paths)))}
+		return []string{fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s): what runs in the sandbox can read it from git's objects. To keep it from that, set \"policy\": {\"git\": \"hide\"} or \"refuse\", or remove the files from git's history.", someOf(t.paths, len(t.paths)))}
 	case t.partial:
 		return []string{"Git keeps no content of closed files in its index and HEAD; the history is too long to have been looked at in full."}
 	}

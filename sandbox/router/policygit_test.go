@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/policy"
 )
@@ -202,6 +203,9 @@ func TestGitPolicies(t *testing.T) {
 		if (err != nil) != tt.refused || sb.closedGit != tt.closed {
 			t.Errorf("%s with %q: %v, closed: %v", tt.git, tt.script, err, sb.closedGit)
 		}
+		if Refused(err) != tt.refused {
+			t.Errorf("that %v is the policy's refusal: %v", err, !tt.refused)
+		}
 		if tt.refused && !strings.Contains(err.Error(), `"git": `) {
 			t.Errorf("the refusal does not say what to do: %v", err)
 		}
@@ -254,6 +258,53 @@ func TestGitPoliciesOfMany(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRefusedPrompt: a client can tell a prompt that the policy refuses from one that failed.
+func TestRefusedPrompt(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.opts.Policy = func(string) (SandboxPolicy, error) {
+			p := policy.Default()
+			p.Git = policy.GitRefuse // which a sandbox without rules cannot keep
+			return SandboxPolicy{Policy: p}, nil
+		}
+	})
+	_, err := r.editor.Conn.Prompt(t.Context(), &acp.PromptRequest{SessionID: r.open(t).SessionID, Prompt: []acp.ContentBlock{acp.TextBlock("go")}})
+	if !Refused(err) || !strings.Contains(err.Error(), "cannot be kept") {
+		t.Errorf("%v is no refusal", err)
+	}
+	if Refused(acp.Internal("it failed", nil)) || Refused(nil) {
+		t.Error("everything is a refusal")
+	}
+}
+
+// TestSayGit: what is in the index or in HEAD is said, in any repository; histories are not
+// looked at.
+func TestSayGit(t *testing.T) {
+	needGit(t)
+	const commit = "git -c user.name=x -c user.email=x@example.org commit -qm x"
+	for name, tt := range map[string]struct {
+		script, said string
+		fails        bool
+	}{
+		"nothing":          {"git init -q . && touch a && git add a", "", false},
+		"the index of two": {"git init -q . && git init -q c && touch c/.env .env && git add .env && git -C c add .env", "(.env, c/.env)", false},
+		"HEAD alone":       {"git init -q . && touch .env && git add . && " + commit + " && git rm -q --cached .env", "(.env)", false},
+		"a history":        {"git init -q . && touch .env a && git add . && " + commit + " && git rm -q --cached .env && " + commit, "", false},
+		"one of a broken":  {"git init -q . && touch .env && git add .env && git init -q lost && rm lost/.git/HEAD", "(.env)", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, sb := gitBackend(t, tt.script, policy.GitWarn)
+			said, err := SayGit(t.Context(), sb)
+			if (said != "") != (tt.said != "") || !strings.Contains(said, tt.said) || (err != nil) != tt.fails {
+				t.Errorf("said %q, %v", said, err)
+			}
+		})
+	}
+	_, sb := gitBackend(t, "git init -q .", policy.GitWarn)
+	if said, err := SayGit(t.Context(), sb.fakeSandbox); said != "" || err != nil {
+		t.Errorf("of a sandbox without rules it is said %q, %v", said, err)
 	}
 }
 

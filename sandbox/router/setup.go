@@ -113,6 +113,9 @@ func (r *Router) lacking(err error) error {
 	if mends := r.opts.Setup.Mends; mends != nil && mends(err) {
 		return acp.AuthRequired(err.Error())
 	}
+	if Refused(err) {
+		return acp.Internal(err.Error(), json.RawMessage(byPolicy))
+	}
 	return acp.Internal(err.Error(), nil)
 }
 
