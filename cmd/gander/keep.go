@@ -75,13 +75,8 @@ func (w *wiring) keeperOptions(ctx context.Context, dir keeper.Dir, spec keeper.
 	l.leaks = router.NewLeaks(router.LeakOptions{
 		Mode: w.canaries(spec.Workspace), Project: spec.Workspace, Own: w.rules().Own, Context: ctx, Log: w.log,
 		Notice: func(_, text string) { l.tell(text) },
-		Stop: func(reason string) {
-			l.tell(reason)
-			if err := keeper.NewClient(dir).Cancel(ctx); err != nil { // by the socket, as a person would
-				w.log.Warn("the iteration could not be cancelled", "err", err)
-			}
-		},
-		Spawn: func(f func()) { go f() }, // ends with ctx, or the one request it makes
+		Stop:   l.halt,
+		Spawn:  func(f func()) { go f() }, // ends with ctx, or the one request it makes
 	})
 	l.said = map[telemetry.Type]io.Writer{telemetry.Text: l.leaks.Writer(recorded), telemetry.Thought: l.leaks.Writer(recorded)}
 	return keeper.Options{
@@ -145,6 +140,17 @@ func (l *looping) tell(text string) {
 	l.mu.Unlock()
 	notice(text)
 }
+
+// halt ends the iteration and lets none follow until a person says so.
+func (l *looping) halt(why string) {
+	l.tell(why + " The iteration was ended and the run is paused (policy.canaries: stop). `gander loop resume` goes on with it.")
+	if err := keeper.NewClient(l.dir).Hold(l.ctx, leaked); err != nil { // by the socket, as a person would
+		l.w.log.Warn("the run could not be paused", "err", err)
+	}
+}
+
+// leaked is why a run is paused.
+const leaked = "content of a closed file was about to leave (policy.canaries: stop)"
 
 // place is what the policy of the workspace adds to the sandbox.
 func (l *looping) place(notice func(string)) (keeper.Place, error) {

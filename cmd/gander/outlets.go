@@ -202,7 +202,7 @@ func (w *wiring) leaksOfCommand(ctx context.Context, project string, stop func()
 	return router.NewLeaks(router.LeakOptions{
 		Mode: w.canaries(project), Project: project, Own: w.rules().Own, Context: ctx, Log: w.log,
 		Notice: func(_, text string) { w.log.Warn(text) },
-		Stop:   func(reason string) { w.log.Error(reason); stop() },
+		Stop:   func(why string) { w.log.Error(why + " The command was ended (policy.canaries: stop)."); stop() },
 		Spawn:  func(f func()) { go f() }, // ends with ctx
 	})
 }

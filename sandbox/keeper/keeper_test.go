@@ -501,7 +501,7 @@ func TestSteering(t *testing.T) {
 			if c.Start != nil {
 				starts = append(starts, *c.Start)
 			}
-			what := c.Type + " " + c.Message
+			what := c.Type + " " + c.Message + c.Reason
 			if c.Prompt != nil {
 				what += c.Prompt.Content
 			}
@@ -525,6 +525,22 @@ func TestSteering(t *testing.T) {
 		await(t, want, seen(want))
 	}
 	if s, _ := r.dir.Spec(); s.Desired != Paused { // a step leaves it paused
+		t.Errorf("wanted is %s", s.Desired)
+	}
+	if err := r.client.Resume(ctx); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	got = nil
+	mu.Unlock()
+	if err := r.client.Hold(ctx, "it leaked"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the iteration", seen("cancel"))
+	if !seen("pause it leaked")() {
+		t.Error("the loop does not know why it is paused")
+	}
+	if s, _ := r.dir.Spec(); s.Desired != Paused {
 		t.Errorf("wanted is %s", s.Desired)
 	}
 	r.driver.last().loop.die(1)

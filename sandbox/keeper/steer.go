@@ -77,6 +77,17 @@ func (k *keeper) step(context.Context) error {
 // cancelIteration ends the iteration that runs.
 func (k *keeper) cancelIteration(context.Context) error { return k.command(loop.CommandCancel) }
 
+// hold ends the iteration that runs and lets none follow until somebody resumes the
+// run, also after a restart.
+func (k *keeper) hold(reason string) error {
+	err := k.want(Paused)
+	if err == nil {
+		k.tell(loop.Command{Type: loop.CommandPause, Reason: reason})
+		k.tell(loop.Command{Type: loop.CommandCancel})
+	}
+	return err
+}
+
 // command is tell for what makes no sense without a loop.
 func (k *keeper) command(name string) error {
 	if !k.tell(loop.Command{Type: name}) {

@@ -135,7 +135,7 @@ func (l *Loop) do(c Command) bool {
 	case CommandMessage:
 		l.addMessage(c.Message)
 	case CommandPause:
-		l.saved.Paused, l.saved.Reason, l.steps = true, pausedByPerson, 0
+		l.saved.Paused, l.saved.Reason, l.steps = true, cmp.Or(c.Reason, pausedByPerson), 0
 	case CommandResume:
 		l.saved.Paused, l.saved.Reason, l.saved.Failures, l.hurry = false, "", 0, true
 	case CommandStep:

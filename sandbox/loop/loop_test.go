@@ -322,6 +322,9 @@ func TestPauseStepResume(t *testing.T) {
 		if n := r.iterations(); r.state().State != telemetry.Paused || n > 8 {
 			t.Errorf("after pause %d iterations, %+v", n, r.state())
 		}
+		if r.Do(Command{Type: CommandPause, Reason: "it leaked"}); r.kept().Reason != "it leaked" {
+			t.Errorf("the reason of the pause is %q", r.kept().Reason)
+		}
 	}, works)
 }
 

@@ -35,6 +35,7 @@ type Command struct {
 	Start   *Start      `json:"start,omitempty"`
 	Prompt  *Prompt     `json:"prompt,omitempty"`
 	Message string      `json:"message,omitempty"`
+	Reason  string      `json:"reason,omitempty"` // of a pause; empty is that somebody wants it
 	Model   *ModelEvent `json:"model,omitempty"`
 }
 

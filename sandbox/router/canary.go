@@ -18,7 +18,7 @@ import (
 // The values that Options.Canaries may return.
 const (
 	CanariesShow = "show" // what is seen is shown
-	CanariesStop = "stop" // and the turn ends, and it does not leave
+	CanariesStop = "stop" // and the session, or run, is stopped, and it does not leave
 	CanariesOff  = "off"
 )
 
@@ -32,8 +32,8 @@ type LeakOptions struct {
 	Also         []string
 	// Context ends the looking.
 	Context context.Context
-	// Notice shows the person a sentence, and Stop ends what runs and says why. Both
-	// are called on goroutines that Spawn starts.
+	// Notice shows the person a sentence, and Stop ends what runs, and says this and what
+	// became of it. Both are called on goroutines that Spawn starts.
 	Notice func(severity, text string)
 	Stop   func(reason string)
 	Spawn  func(func())
@@ -71,7 +71,7 @@ func NewLeaks(o LeakOptions) *Leaks {
 }
 
 func newLeaks(s *session) *Leaks {
-	o := LeakOptions{Project: s.cwd, Also: s.dirs, Context: s.ctx, Notice: s.notice, Stop: s.stopTurns, Spawn: s.spawn, Log: s.log}
+	o := LeakOptions{Project: s.cwd, Also: s.dirs, Context: s.ctx, Notice: s.notice, Stop: s.halt, Spawn: s.spawn, Log: s.log}
 	if s.r.opts.Canaries != nil {
 		o.Mode = s.r.opts.Canaries(s.cwd)
 	}
@@ -152,7 +152,7 @@ func (l *Leaks) found(where string, from canary.Source, ok bool) error {
 	}
 	text := fmt.Sprintf("What looks like a secret of the closed file %s (line %d) was seen in %s.", from.File, from.Line, where)
 	if l.o.Mode == CanariesStop {
-		l.o.Spawn(func() { l.o.Stop(text + " What ran was ended (policy.canaries: stop).") })
+		l.o.Spawn(func() { l.o.Stop(text) })
 		return errLeak
 	}
 	l.o.Spawn(func() { l.o.Notice("warning", text+" If it should not be there, replace the secret.") })
@@ -266,6 +266,35 @@ func textEnd(text []byte) int {
 		}
 	}
 	return len(text)
+}
+
+// howToGoOn is what a person can do about a session that was stopped.
+const howToGoOn = "Send /reset, and the agent begins anew, without it; or load the session again, and the agent goes on."
+
+// halt ends what runs, the agent too, and lets no prompt be answered before the person
+// has had the agent begin anew, or has opened the session again.
+func (s *session) halt(why string) {
+	s.mu.Lock()
+	again := s.halted != ""
+	s.halted = why
+	s.mu.Unlock()
+	if again {
+		s.notice("error", why)
+		return
+	}
+	s.tell("error", why+" The session is stopped (policy.canaries: stop): what ran was ended, and no prompt is answered. "+howToGoOn)
+	s.cancelTurns()
+	s.restart(false)
+}
+
+// stopped is why the session's prompts are not answered; nil when they are.
+func (s *session) stopped() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.halted == "" {
+		return nil
+	}
+	return acp.Internal("The session was stopped (policy.canaries: stop). "+s.halted+" "+howToGoOn, json.RawMessage(byPolicy))
 }
 
 // spawn runs f on a goroutine that close waits for; not any more once the session

@@ -187,6 +187,60 @@ func TestLeakStopsTheTurn(t *testing.T) {
 	}
 }
 
+// A session that was stopped answers no prompt until the person has had the agent begin
+// anew, or has loaded the session again; its other commands work.
+func TestStoppedSession(t *testing.T) {
+	for name, goOn := range map[string]func(t *testing.T, r *rig, id acp.SessionID){
+		"by /reset": func(t *testing.T, r *rig, id acp.SessionID) { r.wantStop(t, id, "/reset", acp.StopEndTurn) },
+		"by a load": func(t *testing.T, r *rig, id acp.SessionID) {
+			s, err := r.router.session(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.editor.Conn.LoadSession(t.Context(), &acp.LoadSessionRequest{SessionID: id, CWD: s.cwd, MCPServers: []json.RawMessage{}}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var way Way
+			leaks := true
+			r, id := canaryRig(t, CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
+				if !leaks {
+					return nil
+				}
+				c.say("it is " + canaryToken)
+				_, err := untilCancelled(ctx, c, "")
+				return err
+			})
+			r.wantStop(t, id, "go", acp.StopCancelled)
+			leaks = false
+			before := r.agent.conv()
+			r.editor.Wait(t, "the end of the agent", func() bool {
+				select {
+				case <-before.Done():
+					return true
+				default:
+					return false
+				}
+			})
+			for range 2 {
+				_, err := r.editor.Conn.Prompt(t.Context(), &acp.PromptRequest{SessionID: id, Prompt: []acp.ContentBlock{acp.TextBlock("and now?")}})
+				if !Refused(err) || !strings.Contains(err.Error(), "closed file .env (line 2)") || !strings.Contains(err.Error(), "/reset") {
+					t.Errorf("a prompt is answered with %v", err)
+				}
+			}
+			r.wantStop(t, id, "/status", acp.StopEndTurn)
+			if said := r.said(id); !strings.Contains(said, "- stopped: ") || !strings.Contains(said, "no prompt is answered") || r.agent.conv() != before {
+				t.Errorf("said: %s", said)
+			}
+			goOn(t, r, id)
+			r.wantStop(t, id, "go on", acp.StopEndTurn)
+			r.wantNowhere(t, id)
+		})
+	}
+}
+
 // The agent gets its first prompt when it is known what the closed files hold.
 func TestFirstTurnWaitsForTheCanaries(t *testing.T) {
 	var way Way

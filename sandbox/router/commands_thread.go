@@ -23,13 +23,30 @@ func commandReset(ctx context.Context, call commandCall) (string, error) {
 	if call.args != "" {
 		return "", errors.New("it takes no argument")
 	}
-	done, err := call.s.shorten(ctx, func(store *sessions.Store) (sessions.Compacted, error) {
-		return store.Prune(ctx, call.s.id, -1)
-	})
+	done, err := call.s.forgetAll(ctx)
 	if err != nil || !done.Applied {
 		return "There is nothing to forget.", err
 	}
 	return fmt.Sprintf("The next prompt begins anew: nobody is told of the %d messages so far. They stay in this thread.", done.Messages), nil
+}
+
+// forgetAll has agents begin again as if nothing had been said, also where the session
+// was stopped.
+func (s *session) forgetAll(ctx context.Context) (sessions.Compacted, error) {
+	done, err := s.shorten(ctx, func(store *sessions.Store) (sessions.Compacted, error) {
+		return store.Prune(ctx, s.id, -1)
+	})
+	if err != nil {
+		return done, err
+	}
+	s.mu.Lock()
+	halted := s.halted != ""
+	s.halted = ""
+	s.mu.Unlock()
+	if halted && !done.Applied {
+		s.restart(true)
+	}
+	return done, nil
 }
 
 // commandPrune has agents go on with the last messages only.

@@ -84,12 +84,6 @@ func (b *backend) doors() []sandbox.Door {
 	return doors
 }
 
-// stopTurns cancels what runs and says why.
-func (s *session) stopTurns(reason string) {
-	s.tell("error", reason)
-	s.cancelTurns()
-}
-
 // askHost asks the person about a host, as a tool call of the running turn: what a
 // program does between turns nobody is there to answer for.
 func (b *backend) askHost(ctx context.Context, host string, port int) HostAnswer {

@@ -68,6 +68,7 @@ type session struct {
 	told    map[string]bool    // notices already given
 	title   string             // what the client was told last that the session is called
 	weaker  []string           // what the sandbox lacks in which an agent was started last
+	halted  string             // why no prompt is answered; empty when they are
 	closed  bool               // nothing starts any more
 
 	permissions   string // PermissionsAsk, ...

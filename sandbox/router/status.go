@@ -12,13 +12,16 @@ func commandStatus(_ context.Context, call commandCall) (string, error) {
 	s := call.s
 	s.mu.Lock()
 	b, agent, driver, tools, turns := s.backend, s.agent.Name(), s.driver.Name(), s.tools, s.turns
-	permissions, asked := s.permissions, s.asked
+	permissions, asked, halted := s.permissions, s.asked, s.halted
 	s.mu.Unlock()
 	var out strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&out, "- %s: %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("session", "`%s`, %d prompts", s.id, turns)
+	if halted != "" {
+		line("stopped", "%s %s", halted, howToGoOn)
+	}
 	line("project", "`%s`", s.cwd)
 	for _, d := range s.dirs {
 		note := ""

@@ -102,7 +102,9 @@ func (t *turn) run() (*acp.PromptResponse, error) {
 	case t.command != nil:
 		resp = t.obey()
 	default:
-		resp, err = t.answer()
+		if err = t.s.stopped(); err == nil {
+			resp, err = t.answer()
+		}
 	}
 	if t.ctx.Err() != nil { // whatever went wrong meanwhile: the person cancelled
 		resp, err = &acp.PromptResponse{StopReason: acp.StopCancelled}, nil
@@ -116,9 +118,7 @@ func (t *turn) beginAnew() error {
 	if !t.fresh || t.ctx.Err() != nil {
 		return nil
 	}
-	_, err := t.s.shorten(t.ctx, func(store *sessions.Store) (sessions.Compacted, error) {
-		return store.Prune(t.ctx, t.s.id, -1)
-	})
+	_, err := t.s.forgetAll(t.ctx)
 	return err
 }
 
