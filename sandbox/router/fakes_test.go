@@ -257,6 +257,7 @@ type fakeConv struct {
 	mu    sync.Mutex
 	state sandbox.AgentState
 	asked []string
+	given []byte
 }
 
 // prompts are what the agent was given.
@@ -267,6 +268,13 @@ func (c *fakeConv) prompts() []string {
 }
 
 func (c *fakeConv) ID() string { return c.id }
+
+// blocks is the last prompt as it came.
+func (c *fakeConv) blocks() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(c.given)
+}
 
 func (c *fakeConv) Resumed() bool { return c.a.resumes && c.params.ResumeID != "" }
 
@@ -280,6 +288,7 @@ func (c *fakeConv) Prompt(ctx context.Context, prompt []acp.ContentBlock) (*acp.
 	text := plainText(prompt)
 	c.mu.Lock()
 	c.asked = append(c.asked, text)
+	c.given = marshal(prompt)
 	c.mu.Unlock()
 	c.a.journal.add("prompt %s in mode %s", lastLine(text), c.mode())
 	type answer struct {

@@ -369,6 +369,7 @@ func (r *Router) Prompt(ctx context.Context, req *acp.PromptRequest) (*acp.Promp
 		return nil, err
 	}
 	t := s.enqueue(ctx, req.Prompt)
+	t.prompt = s.withoutClosed(req.Prompt)
 	t.fresh = meta.fresh
 	acp.Release(ctx)
 	resp, err := t.run()
