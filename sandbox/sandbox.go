@@ -98,6 +98,13 @@ type Denial struct {
 // files.
 const DeniedByGit = "policy.git"
 
+// HiddenByGit is the Rule of a denial of an object that is left out of what git sees
+// inside, where the policy's git is "hide". A sandbox tells of one such denial.
+const HiddenByGit = "policy.git: hide"
+
+// SayHidden is what a person is told of it: git inside calls such objects corrupt.
+const SayHidden = "Git objects that hold content of files that .gooseignore closes are hidden inside (policy.git: \"hide\"), and git there may call them missing or corrupt. The repository is whole, and works outside of the sandbox."
+
 // ClosedFiles says what rules close at the moment.
 type ClosedFiles struct {
 	// Count is how many files there are and Examples are some of them, relative to the

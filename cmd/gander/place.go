@@ -65,6 +65,10 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 		if p.quiet {
 			level = slog.LevelDebug
 		}
+		if d.Rule == sandbox.HiddenByGit {
+			a.log.Log(ctx, level, sandbox.SayHidden, "sandbox", p.name)
+			return
+		}
 		a.log.Log(ctx, level, "a file that rules close or protect was refused inside", "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
 	}
 	using, stop := context.WithCancel(context.WithoutCancel(ctx))

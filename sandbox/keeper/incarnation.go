@@ -270,6 +270,8 @@ func (in *incarnation) notice(text string) {
 func (in *incarnation) denied(d sandbox.Denial) {
 	text := fmt.Sprintf("%q is closed by .gooseignore: a program inside was refused access (%s).", d.Path, d.Operation)
 	switch {
+	case d.Rule == sandbox.HiddenByGit:
+		text = sandbox.SayHidden
 	case d.Rule == sandbox.DeniedByGit:
 		text = fmt.Sprintf("%q may keep content of closed files, and policy.git is \"hide\": git was refused it (%s). What came from outside is looked at before the next iteration.", d.Path, d.Operation)
 	case d.Allow != "":

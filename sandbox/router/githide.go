@@ -14,6 +14,7 @@ import (
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/policy"
 	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/supervise"
 )
 
 // Where the policy's git is "hide", all object stores that it has are closed to the agent's
@@ -218,7 +219,7 @@ func (h *hiding) write(name string, objects, left []string) (map[string]string, 
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	closed := name + ".closed"
+	closed := name + supervise.LeftOut
 	_ = registry.RemoveDir(filepath.Join(at, closed))
 	if err := writeClosed(root, closed, left); err != nil {
 		return nil, err

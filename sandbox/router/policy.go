@@ -293,6 +293,8 @@ func (b *backend) denied(d sandbox.Denial) {
 	name := printable(path)
 	text := fmt.Sprintf("%s is closed by .gooseignore: %s or a command of it was refused access (%s).", name, b.agent.Name(), d.Operation)
 	switch {
+	case d.Rule == sandbox.HiddenByGit:
+		text = sandbox.SayHidden
 	case d.Rule == sandbox.DeniedByGit:
 		text = fmt.Sprintf("%s may keep content of closed files, and policy.git is \"hide\": git was refused it (%s). What git says then is that objects are missing or cannot be read; the repository is whole, and works outside of the sandbox. What came from outside is looked at before the next prompt.", name, d.Operation)
 	case d.Allow != "":

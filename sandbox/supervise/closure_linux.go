@@ -31,6 +31,7 @@ type closure struct {
 	own     *ignore.Text // the person's own rules
 	// gitStore is the directory with object stores for inside; empty without.
 	gitStore string
+	hidden   atomic.Bool // that git's objects are hidden was told
 	writes   policy.Writes
 
 	// naming guards what is known of git's repositories.

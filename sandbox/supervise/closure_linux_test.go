@@ -8,6 +8,7 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/enforce"
+	"gander.dev/gander/sandbox/ignore"
 )
 
 // The person's own rules hold, and rules files are for reading.
@@ -38,6 +39,41 @@ func TestClosureKeepsOwnRules(t *testing.T) {
 	} {
 		if got := now().Access(rel, false); got != want {
 			t.Errorf("%s: %v, want %v", rel, got, want)
+		}
+	}
+}
+
+// Of the objects that git inside lacks the first denial is told, and their directories can
+// be listed.
+func TestHiddenObjects(t *testing.T) {
+	tree, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(tree, ".git/objects"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := &closure{gitStore: store, own: &ignore.Text{}, watcher: ignore.NewWatcher(slog.New(slog.DiscardHandler))}
+	defer func() { _ = c.watcher.Close() }()
+	if _, err := c.newPolicy(tree, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	c.guarded[0].root = true
+	if err := c.openGit(openGitParams{Rules: c.closeGit(), Stores: map[string]string{".git/objects": "1.0.alternates"}}); err != nil {
+		t.Fatal(err)
+	}
+	for rel, want := range map[string]enforce.Access{"1.0.alternates": enforce.ReadOnly, "1/0/pack/a.pack": enforce.ReadOnly, "1.closed/ab/cdef": enforce.None} {
+		if got := (storePolicy{c}).Access(rel, false); got != want {
+			t.Errorf("%s: %v, want %v", rel, got, want)
+		}
+	}
+	if got := (storePolicy{c}).Access("1.closed/ab", true); got != enforce.ReadOnly {
+		t.Errorf("a directory: %v", got)
+	}
+	for i, name := range []string{"1.closed/ab/cdef", "1.closed/ab/cdee"} {
+		if d, tell := c.explain(enforce.Denial{Operation: "open", Path: filepath.Join(store, name)}); d.Rule != sandbox.HiddenByGit || tell != (i == 0) {
+			t.Errorf("denial %d: %+v, told: %v", i, d, tell)
 		}
 	}
 }

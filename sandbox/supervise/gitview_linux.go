@@ -312,11 +312,18 @@ func (c *closure) gitChanged() (changed bool) {
 type storePolicy struct{ c *closure }
 
 // Access implements enforce.Policy.
-func (p storePolicy) Access(string, bool) enforce.Access {
-	if p.c.guarded[0].now.Load().git.current() {
+func (p storePolicy) Access(rel string, dir bool) enforce.Access {
+	if p.c.guarded[0].now.Load().git.current() && (dir || !isLeftOut(rel)) {
 		return enforce.ReadOnly
 	}
 	return enforce.None
+}
+
+// isLeftOut reports whether a path below the directory of stores is that of an object
+// which git is not to read.
+func isLeftOut(rel string) bool {
+	store, _, below := strings.Cut(rel, "/")
+	return below && strings.HasSuffix(store, LeftOut)
 }
 
 // Closed implements enforce.Policy.

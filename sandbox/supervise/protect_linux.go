@@ -67,7 +67,8 @@ func (c *closure) mayWrite(path string) bool {
 }
 
 // explain adds to a denial the rule that it is by. Git tries all its files, those that
-// there is another store in the place of, too: tell is false for these.
+// there is another store in the place of, too: tell is false for these. Of what that store
+// lacks the first denial is told.
 func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 	out = sandbox.Denial{Operation: d.Operation, Path: d.Path, PID: d.PID}
 	for i, g := range c.guarded {
@@ -90,7 +91,11 @@ func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 			out.Rule, out.Why = "directories with protected files", "a directory or link there could become a protected one"
 		}
 	}
-	if _, ok := strings.CutPrefix(d.Path, c.gitStore+"/"); ok && c.gitStore != "" {
+	if rel, ok := strings.CutPrefix(d.Path, c.gitStore+"/"); ok && c.gitStore != "" {
+		if isLeftOut(rel) && c.guarded[0].now.Load().git.current() {
+			out.Rule, out.Why = sandbox.HiddenByGit, "it is content of closed files"
+			return out, !c.hidden.Swap(true)
+		}
 		out.Rule, out.Why = sandbox.DeniedByGit, "it was made by rules that have changed"
 		return out, !c.guarded[0].now.Load().git.current()
 	}

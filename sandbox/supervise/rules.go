@@ -15,6 +15,10 @@ import (
 // ownRulesTime bounds passing on changed rules.
 const ownRulesTime = 10 * time.Second
 
+// LeftOut ends the names of the directories below Rules.GitStore in which the objects are
+// that git inside is not to read.
+const LeftOut = ".closed"
+
 // maxOwnRules bounds the person's own rules file, in bytes.
 const maxOwnRules = 1 << 20
 
