@@ -65,6 +65,12 @@ func TestOrdinaryWork(t *testing.T) {
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, stranger) })
 }
 
+func TestDownloads(t *testing.T) {
+	needDaemon(t)
+	t.Run("root's project", func(t *testing.T) { sandboxtest.TestDownloads(t, newDriver, -1) })
+	t.Run("user's project", func(t *testing.T) { sandboxtest.TestDownloads(t, newAttached, stranger) })
+}
+
 func TestHideGit(t *testing.T) {
 	needDaemon(t)
 	t.Run("root's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1) })

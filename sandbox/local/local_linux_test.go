@@ -99,6 +99,12 @@ func TestOrdinaryWork(t *testing.T) {
 	}
 }
 
+func TestDownloads(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestDownloads(t, newLocal, owner) })
+	}
+}
+
 func TestHideGit(t *testing.T) {
 	for whose, owner := range owners() {
 		t.Run(whose, func(t *testing.T) { sandboxtest.TestHideGit(t, newLocal, owner) })
