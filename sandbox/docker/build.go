@@ -99,10 +99,10 @@ func (c buildContext) build(ctx context.Context, cli *client.Client, agent strin
 
 // buildSomehow prefers the classic builder: its words are the same everywhere.
 func (c buildContext) buildSomehow(ctx context.Context, cli *client.Client, agent string) error {
-	err := c.buildWith(ctx, cli, agent, build.BuilderV1)
+	err := c.buildWith(ctx, cli, agent, ImageName(agent), build.BuilderV1)
 	if noBuilder(err) {
 		_, _ = fmt.Fprintf(c.output, "the daemon does not build in the classic way (%v); asking its BuildKit\n", err)
-		return c.buildWith(ctx, cli, agent, build.BuilderBuildKit)
+		return c.buildWith(ctx, cli, agent, ImageName(agent), build.BuilderBuildKit)
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func noBuilder(err error) bool {
 }
 
 // buildWith sends the context to the daemon and follows what it says.
-func (c buildContext) buildWith(ctx context.Context, cli *client.Client, agent string, version build.BuilderVersion) error {
+func (c buildContext) buildWith(ctx context.Context, cli *client.Client, agent, name string, version build.BuilderVersion) error {
 	files, err := c.files(agent)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (c buildContext) buildWith(ctx context.Context, cli *client.Client, agent s
 		<-sent
 	}()
 	res, err := cli.ImageBuild(ctx, content, client.ImageBuildOptions{
-		Tags: []string{ImageName(agent)}, Dockerfile: dockerfile(agent), Version: version,
+		Tags: []string{name}, Dockerfile: dockerfile(agent), Version: version,
 		Remove: true, ForceRemove: true, NoCache: c.fresh, BuildArgs: c.arguments(),
 	})
 	if err != nil {
