@@ -71,15 +71,20 @@ func TestKeyStaysOutside(t *testing.T) {
 	})
 }
 
-// Nor is it in an image, whose files and description say nothing of who built it.
+// Nor is it in an image, whose files and description say nothing of who built it, nor where
+// each step of the build runs while the key is set.
 func TestKeyIsInNoImage(t *testing.T) {
 	t.Parallel()
 	needDocker(t)
-	build := exec.CommandContext(t.Context(), needGander(t), "sandbox", "build", "goose")
+	build := exec.CommandContext(t.Context(), needGander(t), "sandbox", "build", "--no-cache", "goose")
 	build.Dir = fromRoot(t, ".")
 	build.Env = append(os.Environ(), "LLM_API_KEY="+canary, "OPENAI_API_KEY="+canary, "LLM_HOST=http://127.0.0.1:1")
-	if said, err := build.CombinedOutput(); err != nil || bytes.Contains(said, []byte(canary)) {
+	said, err := build.CombinedOutput()
+	if err != nil || bytes.Contains(said, []byte(canary)) {
 		t.Fatalf("building an image: %v: %s", err, said)
+	}
+	if bytes.Contains(said, []byte("Using cache")) || !bytes.Contains(said, []byte("RUN goose --version")) {
+		t.Errorf("steps of the build did not run: %s", said)
 	}
 	for _, a := range agents {
 		if imageHolds(t, "goku-sandbox-"+a.name) {
