@@ -49,6 +49,7 @@ func TestBench(t *testing.T) {
 		{"opencode", b.sameOpencode},
 		{"docker", func() { b.needDocker(); b.samePromptInDocker(); b.sameContainerStart(); b.sameExec(); b.sameStdio() }},
 		{"rules", b.sameRules},
+		{"setup", b.sameSetup},
 		{"tree", b.sameTree},
 		{"others", b.sameOthers},
 		{"pool", func() { b.needDocker(); b.samePool() }},
@@ -88,11 +89,30 @@ func raceDetector() bool {
 }
 
 // runs is how often each side of a pair is measured.
-func (b *bench) runs(full int) int {
+func (b *bench) runs(full int) int { return b.rounds(full, 2) }
+
+// rounds is runs of a pair that has a limit, which is to hold by more than chance.
+func (b *bench) rounds(full, check int) int {
 	if b.full {
 		return full
 	}
-	return 2
+	return check
+}
+
+// bounded measures a pair that fails the run when ours is more than limit times theirs,
+// and is so again when it is measured once more.
+func (b *bench) bounded(limit float64, measure func() pair) pair {
+	b.t.Helper()
+	p := measure()
+	first := p.ratio()
+	if first <= limit {
+		return p
+	}
+	p = measure()
+	if again := p.ratio(); again > limit {
+		b.t.Errorf("%s: %s, and when measured again %s; more than %g× is a fault and not a matter of the machine", p.what, times(first), times(again), limit)
+	}
+	return p
 }
 
 // machine says what the numbers were measured on.

@@ -132,18 +132,20 @@ func (b *bench) samePool() {
 	defer c.stop()
 	c.open(cmd.Dir)
 	c.finish(floodPrompt+"chunks 1", nil)
-	var pooled, plain samples
-	alternate(b.runs(11),
-		func() {
-			b.awaitSpare(home)
-			begun := time.Now()
-			c.newSession(cmd.Dir)
-			c.finish(floodPrompt+"chunks 1", nil)
-			pooled.took(begun)
-			c.request("session/close", map[string]any{"sessionId": c.session}, nil)
-		},
-		timed(&plain, func() { b.outside(cmd.Dir, "docker", "run", "--rm", "--network", "none", image, "true") }))
-	b.table.atMost(0.25, pair{"session/new → end of the first turn in a container from the pool, beside `docker run` of `true`", pooled, plain, inMS})
+	b.table.atMost(0.25, b.bounded(0.25, func() pair {
+		var pooled, plain samples
+		alternate(b.rounds(11, 3),
+			func() {
+				b.awaitSpare(home)
+				begun := time.Now()
+				c.newSession(cmd.Dir)
+				c.finish(floodPrompt+"chunks 1", nil)
+				pooled.took(begun)
+				c.request("session/close", map[string]any{"sessionId": c.session}, nil)
+			},
+			timed(&plain, func() { b.outside(cmd.Dir, "docker", "run", "--rm", "--network", "none", image, "true") }))
+		return pair{"session/new → end of the first turn in a container from the pool, beside `docker run` of `true`", pooled, plain, inMS}
+	}))
 }
 
 // awaitSpare waits until there is a container besides the first session's.

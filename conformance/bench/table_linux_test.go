@@ -22,6 +22,16 @@ type pair struct {
 	in           unit
 }
 
+// ratio is what ours is of theirs in the middle one of the rounds: the sides of a round
+// are measured one after the other, when the machine is as busy.
+func (p pair) ratio() float64 {
+	ratios := make(samples, len(p.ours))
+	for i := range ratios {
+		ratios[i] = p.ours[i] / p.theirs[i]
+	}
+	return ratios.median()
+}
+
 func (p pair) row() row {
 	return row{what: p.what, ours: p.ours.show(p.in), theirs: p.theirs.show(p.in), n: len(p.ours)}
 }
@@ -105,5 +115,13 @@ func TestVerdicts(t *testing.T) {
 		if want := verdict(i%2 == 0); r.verdict != want {
 			t.Errorf("%s, goal %s: %s, want %s", r.result, r.goal, r.verdict, want)
 		}
+	}
+}
+
+// A round in which the machine was busy counts as any other, for both sides were.
+func TestRatio(t *testing.T) {
+	p := pair{"", samples{2, 40, 2, 2, 9}, samples{1, 20, 1, 1, 1}, inMS}
+	if got := p.ratio(); got != 2 {
+		t.Errorf("ratio %v, want 2", got)
 	}
 }
