@@ -58,6 +58,18 @@ func (w *world) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error
 	return d.DialContext(ctx, "tcp", real)
 }
 
+// sites are names that the resolver of a test knows, all at one public address of
+// which each port leads to a server.
+func sites(plain, secure *httptest.Server, names ...string) *world {
+	w := &world{names: map[string][]netip.Addr{}, servers: map[netip.AddrPort]string{}}
+	for _, name := range names {
+		w.names[name] = []netip.Addr{public}
+	}
+	w.servers[netip.AddrPortFrom(public, 80)] = addressOf(plain)
+	w.servers[netip.AddrPortFrom(public, 443)] = addressOf(secure)
+	return w
+}
+
 func rules(t *testing.T, texts ...string) []Rule {
 	t.Helper()
 	out, err := ParseRules(texts, nil)

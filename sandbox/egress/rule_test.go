@@ -1,7 +1,12 @@
 package egress
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,36 +70,89 @@ func TestBadRules(t *testing.T) {
 	}
 }
 
-// Every preset must let its tools through, and no more than those hosts' TLS.
+// What the clients of a preset ask for by default comes through a door that has only
+// that preset, and what is next to it does not, nor is it looked up.
 func TestPresets(t *testing.T) {
-	needs := map[string][]string{
-		"go":     {"proxy.golang.org:443", "sum.golang.org:443"},
-		"npm":    {"registry.npmjs.org:443", "registry.yarnpkg.com:443"},
-		"pypi":   {"pypi.org:443", "files.pythonhosted.org:443"},
-		"crates": {"index.crates.io:443", "static.crates.io:443", "crates.io:443"},
-		"debian": {"deb.debian.org:80", "deb.debian.org:443", "security.debian.org:80"},
-		"git":    {"github.com:443", "codeload.github.com:443", "gitlab.com:443", "codeberg.org:443", "bitbucket.org:443"},
+	clients := map[string]struct{ need, beside []string }{
+		"go": {
+			need:   []string{"https://proxy.golang.org/golang.org/x/text/@v/list", "https://sum.golang.org/latest"},
+			beside: []string{"https://golang.org/", "https://storage.googleapis.com/x", "https://x.proxy.golang.org/", "http://proxy.golang.org/", "https://proxy.golang.org:8443/"},
+		},
+		"npm": {
+			need:   []string{"https://registry.npmjs.org/tiny", "https://registry.npmjs.org/-/npm/v1/security/audits/quick", "https://registry.yarnpkg.com/tiny"},
+			beside: []string{"https://npmjs.org/", "https://www.npmjs.com/", "https://npm.pkg.github.com/", "https://registry.npmjs.org.evil.example/", "http://registry.npmjs.org/tiny"},
+		},
+		"pypi": {
+			need:   []string{"https://pypi.org/simple/tiny/", "https://files.pythonhosted.org/packages/tiny.whl"},
+			beside: []string{"https://upload.pypi.org/legacy/", "https://test.pypi.org/simple/", "https://pythonhosted.org/", "http://pypi.org/simple/tiny/"},
+		},
+		"crates": {
+			need:   []string{"https://index.crates.io/config.json", "https://static.crates.io/crates/tiny/1.0.0/download", "https://crates.io/api/v1/crates/tiny/1.0.0/download"},
+			beside: []string{"https://docs.rs/", "https://static.rust-lang.org/", "https://x.crates.io/", "https://github.com/rust-lang/crates.io-index", "http://index.crates.io/"},
+		},
+		"debian": {
+			need:   []string{"http://deb.debian.org/debian/dists/bookworm/InRelease", "https://deb.debian.org/debian/", "http://security.debian.org/debian-security/", "https://security.debian.org/"},
+			beside: []string{"http://ftp.debian.org/", "https://salsa.debian.org/", "http://snapshot.debian.org/", "http://debian.org/", "http://deb.debian.org:8080/"},
+		},
+		"git": {
+			need: []string{
+				"https://github.com/a/b.git/info/refs", "https://codeload.github.com/a/b/tar.gz/main", "https://raw.githubusercontent.com/a/b/main/c", "https://objects.githubusercontent.com/a",
+				"https://gitlab.com/a/b.git/info/refs", "https://codeberg.org/a/b.git/info/refs", "https://bitbucket.org/a/b.git/info/refs", "https://git.sr.ht/~a/b/info/refs",
+			},
+			beside: []string{"https://gist.github.com/", "https://api.github.com/", "https://uploads.github.com/", "https://a.github.io/", "https://gist.githubusercontent.com/", "http://github.com/", "https://github.com:22/"},
+		},
 	}
-	if len(needs) != len(Presets()) {
+	if len(clients) != len(Presets()) {
 		t.Fatalf("presets %v", Presets())
 	}
-	for _, name := range Presets() {
-		rules, err := ParseRules(nil, []string{name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, address := range needs[name] {
-			host, text, _ := splitPort(address)
-			port, _ := parsePort(text)
-			if d := Explain(rules, host, port); !d.Allowed || !strings.Contains(d.By, "(preset "+name+")") {
-				t.Errorf("%s: %s is %+v", name, address, d)
+	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.Host) })
+	plain, secure := httptest.NewServer(serve), httptest.NewTLSServer(serve)
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	for name, of := range clients {
+		t.Run(name, func(t *testing.T) {
+			rules, err := ParseRules(nil, []string{name})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, host := range []string{"evil.example", "gist.github.com", "storage.googleapis.com", "x.pypi.org", "github.io"} {
-			if d := Explain(rules, host, 443); d.Allowed {
-				t.Errorf("%s: %s is %+v", name, host, d)
+			w := sites(plain, secure)
+			hosts := map[string]bool{}
+			for i, address := range slices.Concat(of.need, of.beside) {
+				u, err := url.Parse(address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.names[u.Hostname()] = []netip.Addr{public} // refused for their names alone
+				if i < len(of.need) {
+					hosts[u.Hostname()] = true
+				}
 			}
-		}
+			var told ledger
+			c := through(t, opened(t, w, Options{Rules: rules, Observe: told.note}), nil)
+			c.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify = true // the server is nobody's
+			for _, address := range of.need {
+				u, _ := url.Parse(address)
+				if status, text, err := get(t, c, address); err != nil || status != http.StatusOK || text != u.Host {
+					t.Errorf("%s: %d %q %v", address, status, text, err)
+				}
+			}
+			for _, d := range told.take() {
+				if !strings.Contains(d.By, "(preset "+name+")") {
+					t.Errorf("%s is allowed by %q", d.Address(), d.By)
+				}
+			}
+			for _, address := range of.beside {
+				status, _, err := get(t, c, address)
+				if status != http.StatusForbidden && (err == nil || !strings.Contains(err.Error(), "Forbidden")) {
+					t.Errorf("%s is not refused: %d %v", address, status, err)
+				}
+			}
+			for _, host := range w.lookups {
+				if !hosts[host] {
+					t.Errorf("%s was looked up", host)
+				}
+			}
+		})
 	}
 	if _, err := ParseRules(nil, []string{"rust"}); err == nil || !strings.Contains(err.Error(), "crates, debian, git, go, npm, pypi") {
 		t.Errorf("an unknown preset: %v", err)

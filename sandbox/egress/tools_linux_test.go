@@ -103,18 +103,6 @@ func (b *box) put(name string, data []byte) {
 	}
 }
 
-// sites are names that the resolver of a test knows, all at one public address of
-// which each port leads to a server.
-func sites(plain, secure *httptest.Server, names ...string) *world {
-	w := &world{names: map[string][]netip.Addr{}, servers: map[netip.AddrPort]string{}}
-	for _, name := range names {
-		w.names[name] = []netip.Addr{public}
-	}
-	w.servers[netip.AddrPortFrom(public, 80)] = addressOf(plain)
-	w.servers[netip.AddrPortFrom(public, 443)] = addressOf(secure)
-	return w
-}
-
 // curl finds the door by its variables, reaches what is allowed, and nothing else,
 // whatever it is asked for. That other tools do is sandboxtest's TestDownloads.
 func TestCurl(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,27 +35,25 @@ import (
 	"gander.dev/gander/sandbox/egress"
 )
 
-// newSite returns the door to a site that has something for each of the tools, under an
-// allowed name and under another one. The certificates of those who trust it are in a
-// file that is called authority.
-func newSite(t *testing.T, authority, allowed, other string) *egress.Door {
+// filesHost is where the index of Python's packages has its files.
+const filesHost = "files.pythonhosted.org"
+
+// newSite returns the door to a site that has something for each of the tools, under any
+// of names. Who trusts the file authority trusts it.
+func newSite(t *testing.T, authority string, rules []egress.Rule, names []string) *egress.Door {
 	t.Helper()
 	handler := siteHandler(t)
 	plain, secure := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
-	secure.TLS = certified(t, authority, allowed, other)
+	secure.TLS = certified(t, authority, names)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that are cut off
 	secure.StartTLS()
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
-	rules, err := egress.ParseRules([]string{allowed}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	address := netip.MustParseAddr("93.184.215.14") // public, so that names decide
 	door := egress.New(egress.Options{
 		Rules: rules,
 		Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
-			if host != allowed && host != other {
+			if !slices.Contains(names, host) {
 				return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 			}
 			return []netip.Addr{address}, nil
@@ -80,7 +79,7 @@ func newSite(t *testing.T, authority, allowed, other string) *egress.Door {
 
 // certified makes an authority, whose certificate it writes to a file, and has it sign
 // for names.
-func certified(t *testing.T, file string, names ...string) *tls.Config {
+func certified(t *testing.T, file string, names []string) *tls.Config {
 	t.Helper()
 	sign := func(c, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -140,7 +139,13 @@ func siteHandler(t *testing.T) http.Handler {
 	}))
 
 	const wheel, info = "/tiny-1.0-py3-none-any.whl", "tiny-1.0.dist-info/"
-	file("/simple/tiny/", []byte(`<!DOCTYPE html><html><body><a href="`+wheel+`">tiny</a></body></html>`))
+	mux.HandleFunc("/simple/tiny/", func(w http.ResponseWriter, r *http.Request) {
+		from := ""
+		if r.Host == "pypi.org" {
+			from = "https://" + filesHost
+		}
+		_, _ = fmt.Fprintf(w, `<!DOCTYPE html><html><body><a href="%s">tiny</a></body></html>`, from+wheel)
+	})
 	file(wheel, zipped(t, map[string]string{
 		"tiny.py": "says = 'tiny works'\n", info + "METADATA": "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n",
 		info + "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n", info + "RECORD": "tiny.py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
