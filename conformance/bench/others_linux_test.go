@@ -108,7 +108,25 @@ func (b *bench) sameTree() {
 	alternate(b.runs(100),
 		timed(&ours, func() { b.inside(inLarge, "bash", "-c", "true") }),
 		timed(&theirs, func() { b.inside(inSmall, "bash", "-c", "true") }))
-	b.table.atMost(1.1, pair{fmt.Sprintf("`true` in a tree of %d files, %d of them ignored, beside one of 20 files", b.size(240_000)+b.size(10_000), b.size(10_000)), ours, theirs, inMS})
+	files := b.size(240_000) + b.size(10_000)
+	b.table.atMost(1.1, pair{fmt.Sprintf("`true` in a tree of %d files, %d of them ignored, beside one of 20 files", files, b.size(10_000)), ours, theirs, inMS})
+	b.sameLinked(large, files)
+}
+
+// sameLinked measures what the first open of a file with several links costs a sandbox,
+// which has to know all of the closed files then.
+func (b *bench) sameLinked(dir string, files int) {
+	if err := os.Link(filepath.Join(dir, "part0/package0/file0.txt"), filepath.Join(dir, "linked")); err != nil {
+		b.t.Fatal(err)
+	}
+	var first, second samples
+	for range b.runs(10) {
+		sb := b.ruled(dir)
+		b.inside(sb, "true")
+		alternate(1, timed(&first, func() { b.inside(sb, "cat", "linked") }), timed(&second, func() { b.inside(sb, "cat", "linked") }))
+		_ = sb.Close()
+	}
+	b.table.tell(pair{fmt.Sprintf("`cat` of a hard-linked file in a tree of %d files for the first time in a sandbox, beside the second time", files), first, second, inMS})
 }
 
 // samePool measures from session/new to the end of a turn, with a container that was
