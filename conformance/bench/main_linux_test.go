@@ -49,6 +49,7 @@ func TestBench(t *testing.T) {
 		{"opencode", b.sameOpencode},
 		{"docker", func() { b.needDocker(); b.samePromptInDocker(); b.sameContainerStart(); b.sameExec(); b.sameStdio() }},
 		{"rules", b.sameRules},
+		{"masks", b.sameMasks},
 		{"setup", b.sameSetup},
 		{"tree", b.sameTree},
 		{"others", b.sameOthers},

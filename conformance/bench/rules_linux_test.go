@@ -42,7 +42,7 @@ func opener(file, times string) error {
 // sameRules measures work in a sandbox whose .gooseignore the kernel keeps, beside
 // the same work outside.
 func (b *bench) sameRules() {
-	b.needPrograms("git", "grep", "tar", "node", "go", "bwrap")
+	b.needPrograms("git", "grep", "tar", "node", "go")
 	b.sameOpen()
 	repository, files := b.project("repository", 5000, 0), b.project("files", 20000, 0)
 	b.makeRepository(repository)
@@ -53,7 +53,6 @@ func (b *bench) sameRules() {
 	b.sameScript(bounds{goal: 1.05, limit: 1.5}, b.runs(9), "`go build`, cold", b.goProject(), "GOCACHE=$PWD/cache GOFLAGS=-buildvcs=false go build -o program . && rm -r cache")
 	b.sameWork(bounds{goal: 1.1}, b.runs(60), "start of node", files, "node", "-e", "0")
 	b.sameScript(bounds{goal: 1.1}, b.runs(60), "start of node by a shell", files, "node -e 0")
-	b.sameMasks()
 }
 
 func (b *bench) needPrograms(names ...string) {
@@ -245,13 +244,14 @@ func timed(s *samples, f func()) func() {
 
 // sameMasks measures short commands beside bubblewrap with a mask over each ignored file.
 func (b *bench) sameMasks() {
+	b.needPrograms("bwrap")
 	hundred := b.project("hundred", 200, 100)
 	masks := maskArgs(hundred, 100)
 	sb, unruled := b.ruled(hundred), b.local(hundred, nil)
 	defer sb.Close()
 	defer unruled.Close()
 	var masked samples
-	warm := b.bounded(3, func() pair {
+	warm := b.bounded(4, func() pair {
 		var inside, plain samples
 		masked = nil
 		alternate(b.rounds(100, 21),

@@ -63,7 +63,7 @@ func (b *bench) sameStart() {
 		}
 	}
 	alternate(3, ours, theirs)
-	b.table.atMost(3, b.bounded(3, func() pair {
+	b.table.atMost(3, b.bounded(4, func() pair {
 		inside, plain = nil, nil
 		alternate(b.rounds(200, 21), ours, theirs)
 		return pair{"process start to end in a warm sandbox, beside `bash -c true`", inside, plain, inMS}
