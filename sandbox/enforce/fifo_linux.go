@@ -18,12 +18,30 @@ const (
 	// maxParked bounds the threads that wait for the other ends of FIFOs. As every
 	// one of them has a caller that waits, the sandbox's own bound is met before.
 	maxParked = 4096
+	// perParked is how many descriptors one has at most: the FIFO, the early reader, the
+	// open itself or the next early reader, and where its worker's last path began.
+	perParked = 4
 	// parkedLook is how often it is looked for callers that shall not wait any more.
 	parkedLook = 250 * time.Millisecond
 )
 
+// mostParked is how many may wait, so that their descriptors are half of what this process
+// can have: it looks for processes and kills them by others.
+func mostParked() int { return int(min(maxParked, descriptorLimit()/(2*perParked))) }
+
+// descriptorLimit is how many descriptors this process can have; tests pretend.
+var descriptorLimit = func() uint64 {
+	var most unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
+		return 0
+	}
+	return most.Cur
+}
+
 // parking are the opens that wait.
 type parking struct {
+	most int // that may wait at a time
+
 	// mu guards the fields below.
 	mu      sync.Mutex
 	waiting map[*parked]struct{}
@@ -54,6 +72,7 @@ func (t *task) openFIFO(path, flags int, o *object) (int, unix.Errno) {
 	if e := p.lookOut(); e != 0 {
 		return -1, e
 	}
+	t.keepOnly(path)
 	if !t.g.park(p) {
 		p.lookAway()
 		return -1, unix.ENFILE
@@ -110,7 +129,7 @@ func (p *parked) writerCame() bool {
 func (g *Guard) park(p *parked) bool {
 	g.parking.mu.Lock()
 	defer g.parking.mu.Unlock()
-	if len(g.parking.waiting) >= maxParked {
+	if len(g.parking.waiting) >= g.parking.most {
 		return false
 	}
 	if g.parking.waiting == nil {

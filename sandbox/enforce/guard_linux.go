@@ -87,6 +87,7 @@ func New(o Options) (*Guard, error) {
 	}
 	g.calls[unix.SYS_PRCTL], g.names[unix.SYS_PRCTL] = (*task).hide, "prctl"
 	g.calls[unix.SYS_PRLIMIT64], g.names[unix.SYS_PRLIMIT64] = (*task).limit, "prlimit"
+	g.parking.most = mostParked()
 	g.holdable()
 	g.readsAll = capability(unix.CAP_SYS_PTRACE)
 	if err := g.open(); err != nil {

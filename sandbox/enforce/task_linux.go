@@ -37,6 +37,16 @@ func (t *task) keep(fd int) int {
 	return fd
 }
 
+// keepOnly closes everything else that was kept.
+func (t *task) keepOnly(fd int) {
+	for _, other := range t.files {
+		if other != fd {
+			_ = unix.Close(other)
+		}
+	}
+	t.files, t.memory = append(t.files[:0], fd), -1
+}
+
 func (t *task) close() {
 	for _, fd := range t.files {
 		_ = unix.Close(fd)

@@ -15,6 +15,7 @@ import (
 type walker struct {
 	t      *task
 	dir    int      // where the rest begins
+	own    bool     // dir is the walker's to close
 	rest   []string // components that are to come
 	links  int
 	follow bool // also a link at the end
@@ -26,6 +27,7 @@ func (t *task) walk(base int, name string, follow bool) (int, unix.Errno) {
 	if name[0] == '/' {
 		w.dir = t.g.slash
 	}
+	defer w.end()
 	for len(w.rest) > 0 {
 		if e := w.step(); e != 0 {
 			return -1, e
@@ -37,6 +39,22 @@ func (t *task) walk(base int, name string, follow bool) (int, unix.Errno) {
 		}
 	}
 	return w.dir, 0
+}
+
+// enter goes on from a descriptor and lets go of the one before: a path can have
+// thousands of components, and whoever waits for a FIFO at its end keeps what it has.
+func (w *walker) enter(fd int, own bool) {
+	if w.own {
+		_ = unix.Close(w.dir)
+	}
+	w.dir, w.own = fd, own
+}
+
+// end leaves what was reached to the task.
+func (w *walker) end() {
+	if w.own {
+		w.t.keep(w.dir)
+	}
 }
 
 func components(name string) []string {
@@ -51,15 +69,11 @@ func (w *walker) step() unix.Errno {
 	if err != nil {
 		return number(err)
 	}
-	w.t.keep(next)
-	var st unix.Stat_t
-	if err := unix.Fstat(next, &st); err != nil {
-		return number(err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFLNK || len(w.rest) == 0 && !w.follow {
-		w.dir = next
+	if kindOf(next) != unix.S_IFLNK || len(w.rest) == 0 && !w.follow {
+		w.enter(next, true)
 		return 0
 	}
+	defer func() { _ = unix.Close(next) }()
 	if w.links++; w.links > maxLinks {
 		return unix.ELOOP
 	}
@@ -87,7 +101,7 @@ func (w *walker) through(name string, link int) unix.Errno {
 		return unix.ENOENT
 	}
 	if target[0] == '/' {
-		w.dir = w.t.g.slash
+		w.enter(w.t.g.slash, false)
 	}
 	w.rest = append(components(target), w.rest...)
 	return 0
@@ -135,7 +149,7 @@ func (w *walker) into(name string) unix.Errno {
 	if err != nil {
 		return number(err)
 	}
-	w.dir = w.t.keep(fd)
+	w.enter(fd, true)
 	return 0
 }
 
