@@ -136,3 +136,32 @@ func TestMaxAgeIsNotForBrokenRules(t *testing.T) {
 	p.remove("sub/.gooseignore")
 	p.hides("!sub/plain")
 }
+
+// Rules at a path that is too long cannot be looked at: whether there are any is not known.
+func TestRulesThatCannotBeLookedAt(t *testing.T) {
+	const longest = 4095
+	p := newProject(t, "sub/.gooseignore", "/key\n", "sub/key", "", "sub/plain", "")
+	p.hides("sub/key !sub/plain")
+	deep := p.root
+	for room := longest - len("/sub/plain") - 1; len(deep)+1 < room; {
+		deep = filepath.Join(deep, strings.Repeat("n", min(250, room-len(deep)-1)))
+	}
+	if err := os.MkdirAll(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(p.path("sub"), filepath.Join(deep, "sub")); err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel(p.root, filepath.Join(deep, "sub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.hides(rel + "/key " + rel + "/plain !sub/key !sub/plain")
+	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("Err: %v", err)
+	}
+	if err := os.Rename(filepath.Join(deep, "sub"), p.path("sub")); err != nil {
+		t.Fatal(err)
+	}
+	p.hides("sub/key !sub/plain")
+}

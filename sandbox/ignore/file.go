@@ -103,6 +103,8 @@ func (f *rulesFile) read() (reading, error) {
 		return reading{at: r.at}, nil // what cannot be looked at is not there, whatever reading said
 	case errors.Is(err, errBehindLink):
 		return reading{signature: r.signature, at: r.at}, nil
+	case r.unseen && (err == nil || errors.Is(err, fs.ErrNotExist)):
+		return r, errors.New("it cannot be looked at, as in a directory whose path is too long")
 	case errors.Is(err, fs.ErrNotExist):
 		return r, errors.New("it is a link to nothing")
 	}

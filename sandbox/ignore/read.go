@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -95,14 +96,15 @@ func regular(info fs.FileInfo, err error) error {
 // A signature tells whether a rules file is still the one that was read.
 type signature struct {
 	there   bool
+	unseen  bool // it could not be looked at
 	mode    fs.FileMode
 	size    int64
 	changed time.Time
 	id      fileID
 }
 
-// sign looks at a file without opening it. A directory that cannot be searched
-// counts as a file that is there and cannot be read.
+// sign looks at a file without opening it. What cannot be looked at, as in a directory that
+// cannot be searched or whose path is too long, counts as there and cannot be read.
 func sign(name string, follow bool) signature {
 	stat := os.Lstat
 	if follow {
@@ -110,7 +112,8 @@ func sign(name string, follow bool) signature {
 	}
 	info, err := stat(name)
 	if err != nil {
-		return signature{there: errors.Is(err, fs.ErrPermission)}
+		unseen := !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+		return signature{there: unseen, unseen: unseen}
 	}
 	s := signature{there: true, mode: info.Mode(), size: info.Size(), changed: info.ModTime()}
 	s.id = identify(info)
