@@ -154,6 +154,36 @@ func TestHiddenFilesAreNeitherReadNorNamed(t *testing.T) {
 	}
 }
 
+// What a directory hides that cannot be listed may be any file with several names.
+func TestLinksOfWhatIsNotListedAreNotKept(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		mode os.FileMode
+		most int // entries of a directory
+	}{{"too many files", 0o755, 5}, {"not to be listed", 0o311, 1000}, {"not to be searched", 0o444, 1000}} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.mode != 0o755 && os.Geteuid() == 0 {
+				t.Skip("root lists everything")
+			}
+			const secret = "s3cr3t-canary"
+			y := newYard(t)
+			changes.LimitDirs(y.tree, tt.most)
+			y.write("d/.env", secret)
+			for i := range 10 {
+				y.write("d/"+string(rune('a'+i)), "")
+			}
+			y.must(os.Link(y.path("d/.env"), y.path("copy.txt")))
+			y.write("plain", "plain text")
+			y.must(os.Chmod(y.path("d"), tt.mode))
+			t.Cleanup(func() { _ = os.Chmod(y.path("d"), 0o755) })
+			y.turn(func() { y.write("other", "other text") })
+			if got := y.stored(); strings.Contains(got, secret) || !strings.Contains(got, "plain text") || !strings.Contains(got, "other text") {
+				t.Errorf("what is kept is %q", got)
+			}
+		})
+	}
+}
+
 // stored is everything in the store.
 func (y *yard) stored() string {
 	y.Helper()

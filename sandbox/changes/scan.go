@@ -212,8 +212,12 @@ func (d *directory) entry(name []byte, ask func(string) (info, error)) bool {
 		return true
 	}
 	in, err := ask(text)
-	if err != nil {
-		return true // gone meanwhile
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // gone meanwhile
+		return true
+	case err != nil:
+		d.cut = reason(err)
+		return false
 	}
 	e := entry{name: text, info: in}
 	if prev != nil && prev.kind == in.kind && !d.s.force {
@@ -284,8 +288,12 @@ func (d *directory) result() *listing {
 }
 
 // findTwins adds the files of hidden directories to the twins. It is false when
-// not all could be listed.
+// not all directories could be listed, these or others: any file of several names may
+// have a hidden one there.
 func (s *scan) findTwins(ctx context.Context) bool {
+	if len(s.found.left) > 0 {
+		return false
+	}
 	l := newLister(s.root)
 	left := maxInDir
 	for len(s.hiddenDirs) > 0 {
@@ -295,7 +303,9 @@ func (s *scan) findTwins(ctx context.Context) bool {
 			left--
 			in, err := ask(string(name))
 			switch {
+			case errors.Is(err, fs.ErrNotExist):
 			case err != nil:
+				left = 0
 			case in.kind == kindDir:
 				s.hiddenDirs = append(s.hiddenDirs, join(dir, string(name)))
 			case in.kind == kindFile && in.names > 1:
