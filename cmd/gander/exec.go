@@ -139,12 +139,12 @@ func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error
 	if err != nil {
 		return startError(err, args[0], sb.Info())
 	}
-	out := a.connect(running, p)
+	out := a.connect(running, sb, p)
 	ended := make(chan struct{})
 	forwarded := make(chan struct{})
 	go func() {
 		defer close(forwarded)
-		forward(running, p, signals, ended)
+		a.forward(running, sb, p, signals, ended)
 	}()
 	status, err := p.Wait(running)
 	close(ended)
@@ -152,15 +152,18 @@ func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error
 	if err != nil {
 		return fmt.Errorf("the sandbox ended before the command: %w; gander sandbox exec --log-level debug shows more", err)
 	}
-	if err := p.Kill(running); err != nil && !errors.Is(err, sandbox.ErrGone) {
-		a.log.Warn("killing what the command left", "err", err)
-	}
+	a.kill(running, sb, p, signals)
+	a.signals.giveBack() // from now on a signal ends ctx
 	if l, ok := sb.(sandbox.Limited); ok {
 		for _, sentence := range l.Exceeded() {
 			fmt.Fprintln(a.err, "gander:", sentence)
 		}
 	}
-	if out.finish() {
+	closed, err := out.finish(ctx)
+	if err != nil {
+		return err
+	}
+	if closed {
 		return &exitError{code: exitSignal + int(syscall.SIGPIPE)}
 	}
 	if status.Code != 0 {
@@ -185,15 +188,41 @@ func startError(err error, program string, in sandbox.Info) error {
 // killAfter is the signal that kills: a command may ignore the ones before.
 const killAfter = 3
 
+// killQuiet is how long a kill may take, of which further signals do not change anything.
+const killQuiet = 2 * time.Second
+
+// kill kills a command and all that it started. Where that fails, or a signal comes while
+// it takes long, the sandbox is closed, with which everything in it ends.
+func (a *app) kill(ctx context.Context, sb sandbox.Sandbox, p sandbox.Process, signals <-chan os.Signal) {
+	killed := make(chan error, 1)
+	go func() { killed <- p.Kill(ctx) }()
+	begun := time.Now()
+	for waits := true; waits; {
+		select {
+		case err := <-killed:
+			if err == nil || errors.Is(err, sandbox.ErrGone) {
+				return
+			}
+			a.log.Warn("what the command left does not die, so its sandbox is closed", "err", err)
+			waits = false
+		case <-signals:
+			waits = time.Since(begun) < killQuiet
+		}
+	}
+	if err := sb.Close(); err != nil {
+		a.log.Error("closing the sandbox", "err", err)
+	}
+}
+
 // forward sends signals to the command until it has ended.
-func forward(ctx context.Context, p sandbox.Process, signals <-chan os.Signal, ended <-chan struct{}) {
+func (a *app) forward(ctx context.Context, sb sandbox.Sandbox, p sandbox.Process, signals <-chan os.Signal, ended <-chan struct{}) {
 	for n := 1; ; n++ {
 		select {
 		case <-ended:
 			return
 		case s := <-signals:
 			if n >= killAfter {
-				_ = p.Kill(ctx) // an error means that it is gone
+				a.kill(ctx, sb, p, signals)
 				continue
 			}
 			_ = p.Signal(ctx, signalName(s))
@@ -208,7 +237,7 @@ type output struct {
 }
 
 // connect begins to copy the three streams of a command.
-func (a *app) connect(ctx context.Context, p sandbox.Process) *output {
+func (a *app) connect(ctx context.Context, sb sandbox.Sandbox, p sandbox.Process) *output {
 	go func() { // ends with the command or gander's own stdin, which nothing can interrupt
 		_, _ = io.Copy(p.Stdin(), a.in)
 		_ = p.Stdin().Close()
@@ -222,7 +251,7 @@ func (a *app) connect(ctx context.Context, p sandbox.Process) *output {
 			defer func() { o.copied <- struct{}{} }()
 			if _, err := io.Copy(s.dst, s.src); err != nil {
 				o.closed.Store(true)
-				_ = p.Kill(ctx) // as writing on would: an error means that it is gone
+				a.kill(ctx, sb, p, nil) // as writing on would
 				_, _ = io.Copy(io.Discard, s.src)
 			}
 		}()
@@ -230,10 +259,15 @@ func (a *app) connect(ctx context.Context, p sandbox.Process) *output {
 	return o
 }
 
-// finish waits until everything is copied and reports whether somebody who was
-// to read it went away.
-func (o *output) finish() bool {
-	<-o.copied
-	<-o.copied
-	return o.closed.Load()
+// finish waits until everything is copied, or ctx ends, and reports whether somebody who
+// was to read it went away.
+func (o *output) finish(ctx context.Context) (closed bool, err error) {
+	for range cap(o.copied) {
+		select {
+		case <-o.copied:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+	return o.closed.Load(), nil
 }
