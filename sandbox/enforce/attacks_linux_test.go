@@ -256,7 +256,7 @@ func inside() {
 	dir, _ := os.Getwd()
 	switch os.Args[1] {
 	case "attack":
-		list := append(attacks(), changeAttacks()...)
+		list := slices.Concat(attacks(), changeAttacks(), linkAttacks())
 		i := slices.IndexFunc(list, func(a attack) bool { return a.name == os.Args[2] })
 		must(json.NewEncoder(os.Stdout).Encode(perform(list[i], dir)))
 	case "use":

@@ -36,7 +36,7 @@ try: os.open("g",os.O_RDONLY)
 except OSError as e: assert e.errno==errno.ENFILE; open("refused","a").write("x")' & done
 while [ "$(cat refused 2>/dev/null | wc -c)" -lt 2 ]; do sleep 0.05; done; cat open >/dev/null
 exec 3<> g; wait; [ $(cat refused | wc -c) = 2 ]`),
-		"killed while it waits":     script(`for i in $(seq 40); do mkfifo k$i; cat k$i & done; sleep 0.5; kill -9 $(jobs -p); wait || true; touch killed; while ! test -e stop; do sleep 0.05; done`),
+		"killed while it waits": script(`for i in $(seq 40); do mkfifo k$i; cat k$i & done; sleep 0.5; kill -9 $(jobs -p); wait || true; touch killed; while ! test -e stop; do sleep 0.05; done`),
 	}
 }
 

@@ -4,126 +4,316 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"os"
-	"path/filepath"
+	"path"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
+)
+
+const (
+	// relist is how long it takes until it is tried again to list what could not be.
+	relist = time.Second
+	// relists is how often a tree is listed anew, in which names move meanwhile.
+	relists = 3
+	// maxIndexed bounds the path of a directory that is listed. Programs inside can make
+	// it longer than any path that may be opened.
+	maxIndexed = 4 * maxPath
 )
 
 // linkIndex knows the inodes of a tree's restricted files, so that they are
 // recognised under the names of other hard links. It is made when the first file
 // with several links is opened, and kept current by inotify: the kernel queues an
 // event before the call that caused it returns, and the queue is read before each
-// look, so that the index is never behind. It is safe for concurrent use.
+// look, so that the index is never behind. While something cannot be listed, any
+// file with several links may be a restricted one. It is safe for concurrent use.
 type linkIndex struct {
-	tree *tree
+	tree    *tree
+	log     *slog.Logger
+	renames *renames
 
 	// mu guards the fields below.
-	mu     sync.Mutex
-	fd     int // inotify; -1 before the first look
-	dirs   map[int32]string
-	inodes map[inode]Access
-	policy Policy // by which it was made
-	stale  bool   // events were lost, or something could not be watched
-	queue  [4 << 10]byte
+	mu        sync.Mutex
+	fd        int // inotify; -1 before the first look
+	top       int // O_PATH, the tree; -1 before the first look
+	dirs      map[int32]string
+	inodes    map[inode]Access
+	devices   map[uint64]struct{} // of the directories
+	policy    Policy              // by which it was made
+	lost      bool                // events were
+	unwatched bool                // something could not be watched
+	partial   bool                // something could not be listed, and inodes may lack some
+	listed    time.Time
+	told      bool
+	events    []byte // that have not been looked at
+	queue     [4 << 10]byte
 }
 
-func newLinkIndex(t *tree) *linkIndex { return &linkIndex{tree: t, fd: -1} }
+func newLinkIndex(t *tree, log *slog.Logger, r *renames) *linkIndex {
+	return &linkIndex{tree: t, log: log, renames: r, fd: -1, top: -1}
+}
 
-// access is what is left of a file, whatever the name that it was opened by.
+// access is what is left of a file with several links, whatever the name that it was
+// opened by.
 func (x *linkIndex) access(i inode) Access {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.fd < 0 || x.stale || x.policy != x.tree.policy() {
-		x.rebuild()
-	} else {
-		x.drain()
+	if !x.isCurrent() {
+		asProcess(x.update)
+	}
+	if _, near := x.devices[i.dev]; near && x.partial {
+		return None
 	}
 	return x.inodes[i]
+}
+
+// asProcess has work done with the rights of the process, by which it lists what its
+// owner keeps others from listing: threads that answer calls have those of the callers.
+func asProcess(work func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
+	<-done
 }
 
 func (x *linkIndex) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.fd >= 0 {
-		_ = unix.Close(x.fd)
-		x.fd = -1
+	x.forget()
+}
+
+func (x *linkIndex) forget() {
+	for _, fd := range []*int{&x.fd, &x.top} {
+		if *fd >= 0 {
+			_ = unix.Close(*fd)
+			*fd = -1
+		}
 	}
 }
 
-func (x *linkIndex) rebuild() {
-	if x.fd >= 0 {
-		_ = unix.Close(x.fd)
+// isStale reports whether the index has to be made anew.
+func (x *linkIndex) isStale() bool {
+	return x.policy != x.tree.policy() || x.lost || x.unwatched || x.partial
+}
+
+// isCurrent reports whether nothing has happened since the last look.
+func (x *linkIndex) isCurrent() bool {
+	if x.partial && x.policy == x.tree.policy() {
+		return time.Since(x.listed) < relist
 	}
-	x.dirs, x.inodes, x.stale, x.policy = map[int32]string{}, map[inode]Access{}, false, x.tree.policy()
+	x.receive()
+	return len(x.events) == 0 && !x.isStale()
+}
+
+func (x *linkIndex) update() {
+	if !x.isStale() {
+		x.drain()
+	}
+	for n := 1; x.isStale(); n++ {
+		before := x.renames.mark()
+		x.list()
+		x.drain()
+		// Where nothing tells of it, a directory may have moved past.
+		missed := x.lost || x.unwatched && x.renames.since(before)
+		if x.partial || !missed {
+			return
+		}
+		if n == relists {
+			x.partial, x.listed = true, time.Time{}
+			return
+		}
+	}
+}
+
+// list begins anew. What was known stays when not everything can be listed now.
+func (x *linkIndex) list() {
+	x.forget()
+	policy := x.tree.policy()
+	known, same := x.inodes, x.policy == policy
+	x.dirs, x.inodes, x.devices, x.events = map[int32]string{}, map[inode]Access{}, map[uint64]struct{}{}, nil
+	x.lost, x.unwatched, x.partial, x.policy, x.listed = false, false, false, policy, time.Now()
+	var st unix.Stat_t
+	if unix.Fstat(x.tree.fd, &st) == nil {
+		x.devices[st.Dev] = struct{}{}
+	}
 	var err error
-	if x.fd, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
-		x.fd, x.stale = -1, true
+	if x.fd, err = watches(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
+		x.fd, x.unwatched = -1, true
 	}
-	x.add("")
+	if x.top, err = unix.Open(x.tree.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		x.top = -1
+		x.fail("", err)
+	} else {
+		x.add("")
+	}
+	if x.partial && same {
+		for i, access := range known {
+			x.inodes[i] = max(x.inodes[i], access)
+		}
+	}
 }
 
-// add watches a directory before it reads it, so that nothing falls between.
+// fail says that something could not be looked at. What is not there any more has
+// another name, of which an event tells, or none.
+func (x *linkIndex) fail(rel string, err error) {
+	if gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP); gone && rel != "" {
+		return
+	}
+	x.partial = true
+	if !x.told {
+		x.told = true
+		x.log.Warn("files with several hard links are closed, as not every directory can be looked at for closed ones", "directory", path.Join(x.tree.path, rel), "err", err)
+	}
+}
+
+// add takes in a directory and all below it.
 func (x *linkIndex) add(rel string) {
-	const events = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK | unix.IN_DONT_FOLLOW
-	path := filepath.Join(x.tree.path, rel)
-	wd, err := unix.InotifyAddWatch(x.fd, path, events)
+	for todo := []string{rel}; len(todo) > 0; {
+		rel, todo = todo[len(todo)-1], todo[:len(todo)-1]
+		below, err := x.visit(rel)
+		if err != nil {
+			x.fail(rel, err)
+		}
+		todo = append(todo, below...)
+		x.receive() // before there are more than the kernel keeps
+	}
+}
+
+// visit takes in one directory, and returns those in it. It is watched before it is read,
+// so that nothing falls between.
+func (x *linkIndex) visit(rel string) (below []string, err error) {
+	const events = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
+	dir, err := x.open(rel)
 	if err != nil {
-		x.stale = x.stale || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR)
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	fd := int(dir.Fd())
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	x.devices[st.Dev] = struct{}{}
+	if wd, err := unix.InotifyAddWatch(x.fd, dir.Name(), events); err != nil {
+		x.unwatched = true
 	} else {
 		x.dirs[int32(wd)] = rel
 	}
-	entries, _ := os.ReadDir(path) // what cannot be read cannot be opened either
+	entries, err := dir.ReadDir(-1)
 	for _, e := range entries {
-		x.see(filepath.Join(rel, e.Name()), e.IsDir())
+		name := join(rel, e.Name())
+		if e.IsDir() {
+			below = append(below, name)
+		} else if access := x.judge(name); access != Full {
+			x.see(fd, e.Name(), name, access)
+		}
+	}
+	return below, err
+}
+
+// open opens a directory of the tree, whose path may be longer than the kernel takes at
+// a time. Its name is a path that leads to it.
+func (x *linkIndex) open(rel string) (*os.File, error) {
+	if len(rel) > maxIndexed {
+		return nil, unix.ENAMETOOLONG
+	}
+	how := unix.OpenHow{Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	at, rest := x.top, orHere(rel)
+	for {
+		piece := rest
+		if how.Flags = unix.O_RDONLY; len(piece) >= maxPath {
+			piece, how.Flags = rest[:strings.LastIndexByte(rest[:maxPath], '/')], unix.O_PATH
+		}
+		how.Flags |= unix.O_DIRECTORY | unix.O_CLOEXEC
+		next, err := unix.Openat2(at, piece, &how)
+		if at != x.top {
+			_ = unix.Close(at)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case len(piece) == len(rest):
+			return os.NewFile(uintptr(next), "/proc/self/fd/"+decimal(next)), nil
+		}
+		at, rest = next, rest[len(piece)+1:]
 	}
 }
 
-func (x *linkIndex) see(rel string, dir bool) {
-	if dir {
-		x.add(rel)
-		return
+func join(rel, name string) string {
+	if rel == "" {
+		return name
 	}
-	access := x.policy.Access(rel, false)
-	if access == Full {
-		return
+	return rel + "/" + name
+}
+
+// judge is what the policy leaves of a file. Of one that no path leads to, nobody opens
+// more by another name.
+func (x *linkIndex) judge(rel string) Access {
+	if len(x.tree.path)+len(rel)+1 >= maxPath {
+		return None
 	}
+	return x.policy.Access(rel, false)
+}
+
+// see takes in a restricted file.
+func (x *linkIndex) see(dir int, name, rel string, access Access) {
 	var st unix.Stat_t
-	if unix.Lstat(filepath.Join(x.tree.path, rel), &st) == nil {
-		i := inode{st.Dev, st.Ino}
-		x.inodes[i] = max(x.inodes[i], access)
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		x.fail(rel, err)
+		return
+	}
+	i := inode{st.Dev, st.Ino}
+	x.inodes[i] = max(x.inodes[i], access)
+}
+
+// receive takes what happened from the kernel.
+func (x *linkIndex) receive() {
+	for x.fd >= 0 {
+		n, err := unix.Read(x.fd, x.queue[:])
+		if n <= 0 || err != nil {
+			return
+		}
+		x.events = append(x.events, x.queue[:n]...)
 	}
 }
 
 // drain takes in what happened since the last look.
 func (x *linkIndex) drain() {
-	for {
-		n, err := unix.Read(x.fd, x.queue[:])
-		if n <= 0 || err != nil {
-			break
-		}
-		x.events(x.queue[:n])
-	}
-	if x.stale {
-		x.rebuild()
-	}
-}
-
-func (x *linkIndex) events(raw []byte) {
-	for len(raw) >= unix.SizeofInotifyEvent {
+	for x.receive(); len(x.events) >= unix.SizeofInotifyEvent; x.receive() {
+		raw := x.events
 		wd := int32(binary.NativeEndian.Uint32(raw[0:]))
 		mask := binary.NativeEndian.Uint32(raw[4:])
 		size := binary.NativeEndian.Uint32(raw[12:])
-		name := raw[unix.SizeofInotifyEvent : unix.SizeofInotifyEvent+size]
-		raw = raw[unix.SizeofInotifyEvent+size:]
-		if mask&unix.IN_Q_OVERFLOW != 0 {
-			x.stale = true
-		}
-		rel, known := x.dirs[wd]
-		name, _, _ = bytes.Cut(name, []byte{0})
-		if known && len(name) > 0 {
-			x.see(filepath.Join(rel, string(name)), mask&unix.IN_ISDIR != 0)
+		name, _, _ := bytes.Cut(raw[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], []byte{0})
+		x.events = raw[unix.SizeofInotifyEvent+size:]
+		x.lost = x.lost || mask&unix.IN_Q_OVERFLOW != 0
+		if rel, known := x.dirs[wd]; known && len(name) > 0 {
+			x.come(rel, string(name), mask&unix.IN_ISDIR != 0)
 		}
 	}
+}
+
+// come takes in an entry that is new in a directory.
+func (x *linkIndex) come(in, name string, isDir bool) {
+	rel := join(in, name)
+	if isDir {
+		x.add(rel)
+		return
+	}
+	access := x.judge(rel)
+	if access == Full {
+		return
+	}
+	dir, err := x.open(in)
+	if err != nil {
+		x.fail(in, err)
+		return
+	}
+	defer func() { _ = dir.Close() }()
+	x.see(int(dir.Fd()), name, rel, access)
 }

@@ -38,6 +38,7 @@ func fileCases() []Case {
 		sh("by a hard link outside", `ln .env "$OUT/h" && cat "$OUT/h"`),
 		sh("by a hard link that was there", "cat hardlink"),
 		sh("by a hard link that was there outside", `cat "$OUT/hardlink"`),
+		sh("by a hard link of what cannot be listed", "chmod 0311 .; cat hardlink; chmod 0777 ."),
 		do("by a hard link of a descriptor", "link-descriptor"),
 		// names that change
 		sh("by renaming", "mv .env plain && cat plain"),
@@ -103,6 +104,7 @@ func writeCases() []Case {
 		sh("sed -i", "sed -i s/canary/xx/ .env"),
 		sh("overwriting by a link", "ln -s .env l && echo x > l"),
 		sh("overwriting by a hard link", "echo x > hardlink"),
+		sh("overwriting by a hard link of what cannot be listed", "chmod 0311 .; echo x > hardlink; chmod 0777 ."),
 		sh("overwriting by a hard link outside", `echo x > "$OUT/hardlink"`),
 		sh("overwriting in a closed directory", "echo x > private/key"),
 		sh("removing a closed directory", "rm -rf private"),
