@@ -34,7 +34,9 @@
 // # Failure
 //
 // Everything fails closed. When the Guard has gone, supervised calls fail with
-// ENOSYS; when it cannot read, resolve or judge, they fail with an error.
+// ENOSYS; when it cannot read, resolve or judge, they fail with an error. While a
+// directory of a tree cannot be listed, files with several hard links are closed that
+// are on the device of one of its directories, whatever their names.
 package enforce
 
 // Access is what a policy leaves of a file.
