@@ -131,6 +131,9 @@ func (t *task) unlink(dir int32, addr uint64, flags int) answer {
 		return done(e)
 	}
 	at.goes = true
+	if e := t.permitLoss(at); e != 0 {
+		return done(e)
+	}
 	return t.change(at, flags&unix.AT_REMOVEDIR != 0, func(parent int, name string) error {
 		return unix.Unlinkat(parent, name, flags)
 	})
@@ -194,8 +197,14 @@ func (t *task) permitMove(from, to *entry) unix.Errno {
 		if e := t.permitName(n, o.isDir()); e != 0 {
 			return e
 		}
+		if e := t.permitLoss(n); e != 0 {
+			return e
+		}
 	}
-	if !o.isDir() {
+	switch {
+	case o.kind() == unix.S_IFLNK:
+		return t.permitSymlink(to)
+	case !o.isDir():
 		return 0
 	}
 	if !sameTrees(from.dir.trees, to.dir.trees) {
@@ -223,6 +232,21 @@ func (t *task) permitPlace(o *object, to *entry) unix.Errno {
 func (t *task) permitSymlink(at *entry) unix.Errno {
 	for _, tree := range at.dir.trees {
 		if rel, ok := at.in(t.g, tree); !ok || !tree.policy().MayLink(rel) {
+			return t.denied(at.path())
+		}
+	}
+	return 0
+}
+
+// permitLoss decides whether what is at an entry may go from there: not a symbolic link
+// over which something protected is reached.
+func (t *task) permitLoss(at *entry) unix.Errno {
+	var st unix.Stat_t
+	if unix.Fstatat(at.parent, at.bare(), &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return 0
+	}
+	for _, tree := range at.dir.trees {
+		if rel, ok := at.in(t.g, tree); !ok || tree.leads(rel) {
 			return t.denied(at.path())
 		}
 	}
@@ -276,6 +300,11 @@ func (t *task) link(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, 
 	}
 	if e := t.permitName(to, false); e != 0 {
 		return done(e)
+	}
+	if o.kind() == unix.S_IFLNK {
+		if e := t.permitSymlink(to); e != 0 {
+			return done(e)
+		}
 	}
 	if !t.waits() {
 		return done(unix.EINTR)

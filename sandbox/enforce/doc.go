@@ -69,7 +69,8 @@ type Policy interface {
 	// is made while it moves. It is asked besides Access of both.
 	MayMove(from, to string) bool
 	// MayLink says whether a symbolic link may be made at a path. It is asked besides
-	// Access of the path.
+	// Access of the path. One that is there stays where neither it may be made nor a
+	// directory moved from the path to itself: something protected is reached over it.
 	MayLink(rel string) bool
 }
 

@@ -167,6 +167,12 @@ func (t *tree) access(rel string, dir, write bool) Access {
 	return Full
 }
 
+// leads reports whether something that is protected is reached over an entry.
+func (t *tree) leads(rel string) bool {
+	p := t.policy()
+	return !p.MayLink(rel) && !p.MayMove(rel, rel)
+}
+
 // holdsRestricted reports whether anything below a directory of the tree is
 // closed, or cannot be looked at.
 func (t *tree) holdsRestricted(rel string) bool {

@@ -62,6 +62,28 @@ func (p *Protection) inModules(names []string) bool {
 	})
 }
 
+// gitStores are the directories in which git keeps what it writes.
+func gitStores() []string {
+	return []string{
+		"branches", "hooks", "info", "lfs", "logs", "modules", "objects", "rebase-apply", "rebase-merge", "refs", "reftable", "remotes",
+		"rr-cache", "sequencer", "svn", "worktrees",
+	}
+}
+
+// linkless reports whether a directory is for what git writes alone: a git directory, with
+// all that is below it. One that is not called ".git" can have work trees in it.
+func (p *Protection) linkless(dir []string) bool {
+	if slices.ContainsFunc(dir, isGit) {
+		return true
+	}
+	for tail := range p.gitTails(dir) {
+		if len(tail) == 0 || slices.Contains(gitStores(), tail[0]) {
+			return true
+		}
+	}
+	return false
+}
+
 // gitEntry names what is protected in git's directories; empty for the rest. The
 // entry .git itself is: as a file it leads git elsewhere, and a directory that is
 // renamed, or made, could have any configuration. In those of submodules, whose names

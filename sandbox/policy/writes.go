@@ -286,17 +286,32 @@ func (p *Protection) MayMove(from, to string) bool {
 			return false
 		}
 		for i := range p.rules {
-			if p.rules[i].leads(names) {
+			if p.rules[i].leads(names, 1) {
 				return false
 			}
 		}
 	}
-	return p.free(becomes) || !p.free(was) && !slices.ContainsFunc(p.allow, func(a Pattern) bool { return a.leads(was) })
+	if p.git && !p.linkless(was) && p.linkless(becomes) {
+		return false // it may have links
+	}
+	return p.free(becomes) || !p.free(was) && !slices.ContainsFunc(p.allow, func(a Pattern) bool { return a.leads(was, 1) })
 }
 
-// MayLink reports whether a symbolic link may be made at a path: not where git
-// would take a directory of the agent's for one of its own.
-func (p *Protection) MayLink(rel string) bool { return !p.git || !p.inModules(foldAll(rel)) }
+// MayLink reports whether a symbolic link may be made at a path: not where what is
+// protected below it would be the agent's then, nor where git takes a directory for one of
+// its own, or writes to what the link leads to.
+func (p *Protection) MayLink(rel string) bool {
+	names := foldAll(rel)
+	if p.git && (p.inModules(names) || p.linkless(names[:max(len(names)-1, 0)])) {
+		return false
+	}
+	for i := range p.rules {
+		if r := &p.rules[i]; r.leads(names, r.named()) {
+			return false
+		}
+	}
+	return true
+}
 
 // free reports whether files below a path may have names that are protected elsewhere.
 func (p *Protection) free(names []string) bool {
@@ -311,17 +326,21 @@ func isDependency(names []string) bool {
 	})
 }
 
-// leads reports whether a path is the beginning of one that the pattern matches.
-func (p *Pattern) leads(names []string) bool {
-	if p.anchored {
-		return len(names) < len(p.names) && (&Pattern{names: p.names[:len(names)]}).begins(names)
-	}
-	for n := 1; n < len(p.names) && n <= len(names); n++ {
-		if (&Pattern{names: p.names[:n]}).begins(names[len(names)-n:]) {
+// leads reports whether a path is the beginning of one that the pattern matches, by
+// least names of it or more.
+func (p *Pattern) leads(names []string, least int) bool {
+	for n := least; n < len(p.names) && n <= len(names); n++ {
+		if (!p.anchored || n == len(names)) && (&Pattern{names: p.names[:n]}).begins(names[len(names)-n:]) {
 			return true
 		}
 	}
 	return false
+}
+
+// named is with how many names the pattern's beginning is about some directories, and not
+// about any: "*/keys" begins everywhere.
+func (p *Pattern) named() int {
+	return 1 + slices.IndexFunc(append(slices.Clip(p.names), ""), func(name string) bool { return name != "*" })
 }
 
 // fold gives names that some file system takes for the same one spelling.

@@ -95,6 +95,7 @@ func TestMayMove(t *testing.T) {
 	top := protection(t, Writes{Protect: []string{"/deploy/keys"}})
 	free := protection(t, Writes{Allow: []string{"/sandbox/play"}})
 	elsewhere := protection(t, Writes{}, "a/real.git")
+	bare := protection(t, Writes{}, "")
 	for _, tt := range []struct {
 		p        *Protection
 		from, to string
@@ -121,14 +122,69 @@ func TestMayMove(t *testing.T) {
 		{free, "sandbox", "y", false},
 		{free, "sandbox/play/x", "sandbox/play/y", true},
 		{elsewhere, "a", "b", false},
+		{plain, "x", ".git/logs", false},
+		{plain, ".git/x", "x", true},
+		{bare, "x", "refs", false},
+		{bare, "main/x", "main/y", true},
 	} {
 		if got := tt.p.MayMove(tt.from, tt.to); got != tt.want {
 			t.Errorf("%s → %s: %v, want %v", tt.from, tt.to, got, tt.want)
 		}
 	}
-	for rel, want := range map[string]bool{".git/modules": false, ".git/modules/refs": false, ".git/refs": true, "a": true} {
-		if got := plain.MayLink(rel); got != want {
-			t.Errorf("a link at %s: %v, want %v", rel, got, want)
+}
+
+func TestMayLink(t *testing.T) {
+	plain := protection(t, Writes{})
+	named, err := NewProtection(Writes{}, GitPlaces{Files: []string{"tools/hooks", "a/[b]/inc"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stars := protection(t, Writes{Protect: []string{"*/keys", "/packages/*/keys", "deploy-*/keys", "/*/x/y", "*/*"}})
+	elsewhere := protection(t, Writes{}, "a/real.git")
+	bare := protection(t, Writes{}, "")
+	for _, tt := range []struct {
+		p    *Protection
+		rel  string
+		want bool
+	}{
+		{plain, "a", true},
+		{plain, "node_modules/.bin/tsc", true},
+		{plain, ".venv/bin/python", true},
+		{plain, ".config", false},
+		{plain, "a/.Config", false},
+		{plain, ".config/other", true},
+		{plain, ".github", true},
+		{plain, ".gitignore", true},
+		{plain, ".git/modules", false},
+		{plain, ".git/modules/refs", false},
+		{plain, ".git/refs", false},
+		{plain, ".git/COMMIT_EDITMSG", false},
+		{plain, "sub/.git/logs/refs/heads/main", false},
+		{protection(t, Writes{Protect: []string{"@ci"}}), ".github", false},
+		{protection(t, Writes{Allow: []string{"@git"}}), ".git/refs", true},
+		{named, "tools", false},
+		{named, "TOOLS", false},
+		{named, "x/tools", true},
+		{named, "tools/other", true},
+		{named, "a", false},
+		{named, "a/[b]", false},
+		{named, "a/c", true},
+		{stars, "a", true},
+		{stars, "a/b", true},
+		{stars, "packages", false},
+		{stars, "packages/x", false},
+		{stars, "sub/deploy-prod", false},
+		{stars, "z/x", false},
+		{elsewhere, "a", false},
+		{elsewhere, "a/real.git/HEAD", false},
+		{elsewhere, "a/real.git/logs/HEAD", false},
+		{elsewhere, "a/real.git/main/link", true},
+		{bare, "HEAD", false},
+		{bare, "logs/HEAD", false},
+		{bare, "main/link", true},
+	} {
+		if got := tt.p.MayLink(tt.rel); got != tt.want {
+			t.Errorf("a link at %s: %v, want %v", tt.rel, got, tt.want)
 		}
 	}
 }

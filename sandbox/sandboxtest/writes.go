@@ -83,6 +83,25 @@ func writeAttacks() []writeAttack {
 		{name: "all submodules moved in", script: "mkdir -p e/m; echo '[core]' > e/m/config; mv e .git/modules"},
 		{name: "a submodule's directory as a link", script: "mkdir -p e .git/modules; ln -s ../../e .git/modules/refs"},
 		{name: "all submodules as a link", script: "mkdir -p e/m; ln -s ../e .git/modules"},
+		{name: "all submodules as a link that moves", script: "mkdir -p e/m; ln -s ../../e l; mv -T l nested/.git/modules"},
+		{name: "all submodules as a hard link of a link", script: "mkdir -p e/m; ln -s ../../e l; ln -P l nested/.git/modules"},
+		{name: "a submodule's directory as a link that moves", script: "mkdir -p e .git/modules; ln -s ../../e l; mv -T l .git/modules/n"},
+		{name: "what git writes, through a link", script: "ln -sf ../evil .git/COMMIT_EDITMSG"},
+		{name: "what git writes, through a link that moves", script: "ln -s ../evil l; mv -T l .git/COMMIT_EDITMSG"},
+		{name: "what git writes, through a hard link of a link", script: "ln -s ../evil l; rm -f .git/FETCH_HEAD; ln -P l .git/FETCH_HEAD"},
+		{name: "what git writes in a log, through a link", script: "ln -sf ../../evil .git/logs/HEAD"},
+		{name: "what git writes, through a link in a directory that moves", script: "mkdir l; ln -s ../../evil l/HEAD; mv .git/logs old; mv l .git/logs"},
+		{name: "what git writes, through a link in a repository inside", script: "ln -s ../../evil nested/.git/MERGE_MSG"},
+		{name: "the directory of hooks, above it a link", script: "mkdir -p e/hooks; echo x > e/hooks/pre-commit; mv tools old; ln -s e tools"},
+		{name: "the directory of a program that is not there, as a link", script: "mkdir e; echo x > e/fsmonitor; ln -s e bin"},
+		{name: "the directory of a program, as a link that moves", script: "mkdir e; echo x > e/fsmonitor; ln -s e l; mv -T l bin"},
+		{name: "the directory of a program, as a hard link of a link", script: "mkdir e; echo x > e/fsmonitor; ln -s e l; ln -P l bin"},
+		{name: "the directory of a submodule's program, as a link", script: "mkdir e; echo x > e/filter; ln -s ../e module/bin"},
+		{name: "a link to the directory of a program, removed", script: "rm lib; mkdir lib"},
+		{name: "a link to the directory of a program, moved", script: "mv lib old"},
+		{name: "a link to the directory of a program, replaced", script: "echo x > e; mv -T e lib"},
+		{name: "a link to the directory of a program, to another", script: "mkdir e; echo x > e/lint.sh; ln -sfn e lib"},
+		{name: "a directory of configuration as a link", script: "mkdir -p e/git; echo x > e/git/config; ln -s e .config"},
 		{name: "an editor's directory", script: "mkdir .vscode && echo x > .vscode/tasks.json"},
 		{name: "an editor's directory moved in", script: "mkdir v; echo x > v/tasks.json; mv v .vscode"},
 		{name: "an editor's directory as a link", script: "mkdir v; ln -s v .zed"},
@@ -110,6 +129,7 @@ func writeAttacks() []writeAttack {
 		python("by writing through a descriptor of the directory", `import os; d=os.open(".git/hooks",os.O_PATH); f=os.open("x",os.O_CREAT|os.O_WRONLY,dir_fd=d)`),
 		python("by a file without a name", `import os; f=os.open(".",os.O_TMPFILE|os.O_RDWR); os.link("/proc/self/fd/%d"%f,".envrc",dst_dir_fd=os.open(".",0))`),
 		python("by exchanging names", `import ctypes; open("e","w").write("x"); c=ctypes.CDLL(None,use_errno=True); c.syscall(316 if __import__("platform").machine()=="x86_64" else 276,-100,b"e",-100,b".git/config",2)`),
+		python("by exchanging a directory for a link", `import ctypes,os; os.mkdir("bin"); os.symlink("src","l"); c=ctypes.CDLL(None,use_errno=True); c.syscall(316 if __import__("platform").machine()=="x86_64" else 276,-100,b"l",-100,b"bin",2)`),
 		python("by opening for reading and truncating", `import os; os.open(".git/config",os.O_RDONLY|os.O_TRUNC)`),
 		python("by truncate", `import os; os.truncate(".git/config",0)`),
 		python("by a name that is replaced meanwhile", `
@@ -155,7 +175,8 @@ func repository(t *testing.T, dir string) {
 	t.Helper()
 	script := `git init -q --template= . && mkdir -p src tools/hooks .idea nested node_modules/old && echo one > src/a && : > tools/hooks/keep && echo x > .idea/workspace.xml && echo y > shared.gitconfig &&
 		mkdir -p .git/hooks && echo exit 0 > .git/hooks/post-checkout && git config core.hooksPath tools/hooks && git config include.path ../shared.gitconfig && : > shared.gitconfig &&
-		echo : > tools/diff.sh && git config diff.external "sh tools/diff.sh" && git config alias.watch '!bin/fsmonitor' && git -C nested init -q --template= && mkdir nested/scripts && git -C nested config core.hooksPath scripts &&
+		echo : > tools/diff.sh && git config diff.external "sh tools/diff.sh" && git config alias.watch '!bin/fsmonitor' &&
+		mkdir libexec && echo : > libexec/lint.sh && ln -s libexec lib && git config alias.lint '!lib/lint.sh' && git -C nested init -q --template= && mkdir nested/scripts && git -C nested config core.hooksPath scripts &&
 		git init -q --template= module && mkdir .git/modules && mv module/.git .git/modules/m && echo "gitdir: ../.git/modules/m" > module/.git && git -C module config core.worktree ../../../module && git -C module config alias.filter '!bin/filter' && printf "node_modules\\nnested\\nmodule\\n" > .gitignore && git add . && git commit -qm first && git branch other`
 	if out, err := outside(t, dir, script); err != nil {
 		t.Fatalf("making a repository: %v: %s", err, out)
@@ -176,7 +197,7 @@ func outside(t *testing.T, dir, script string) (string, error) {
 // protectedFiles is everything in a project that the protection is about, with its content.
 func protectedFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/nested/scripts", "/module/bin/filter"}}, policy.GitPlaces{})
+	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/lib/lint.sh", "/libexec/lint.sh", "/nested/scripts", "/module/bin/filter"}}, policy.GitPlaces{})
 	if err != nil {
 		t.Fatal(err)
 	}
