@@ -150,14 +150,18 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 	if e != 0 {
 		return done(e)
 	}
+	var judged []moved
 	if !from.dots() && !to.dots() {
-		if e := t.permitMove(from, to); e != 0 {
+		m, e := t.permitMove(from, to)
+		if e != 0 {
 			return done(e)
 		}
+		judged = append(judged, m)
 		if flags&unix.RENAME_EXCHANGE != 0 {
-			if e := t.permitMove(to, from); e != 0 {
+			if m, e = t.permitMove(to, from); e != 0 {
 				return done(e)
 			}
+			judged = append(judged, m)
 		}
 	}
 	if !t.waits() {
@@ -165,7 +169,34 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 	}
 	t.g.renames.begun.Add(1)
 	defer t.g.renames.over.Add(1)
-	return done(number(unix.Renameat2(from.parent, from.name, to.parent, to.name, flags)))
+	if err := unix.Renameat2(from.parent, from.name, to.parent, to.name, flags); err != nil {
+		return done(number(err))
+	}
+	back := flags & unix.RENAME_EXCHANGE
+	if back == 0 {
+		back = unix.RENAME_NOREPLACE
+	}
+	for _, m := range judged {
+		if !m.arrived() { // somebody outside was quicker
+			_ = unix.Renameat2(to.parent, to.bare(), from.parent, from.bare(), back)
+			return done(t.denied(to.path()))
+		}
+	}
+	return done(0)
+}
+
+// moved is what a rename was judged by, a descriptor, and where it is to be.
+type moved struct {
+	fd int
+	at *entry
+}
+
+// arrived reports whether nothing else is there. Both are looked at now: the numbers of a
+// file may change when it is moved.
+func (m *moved) arrived() bool {
+	var was, is unix.Stat_t
+	return unix.Fstat(m.fd, &was) != nil || unix.Fstatat(m.at.parent, m.at.bare(), &is, unix.AT_SYMLINK_NOFOLLOW) != nil ||
+		was.Dev == is.Dev && was.Ino == is.Ino
 }
 
 // renames counts those of supervised processes, by which the path of a directory can
@@ -184,36 +215,41 @@ func (r *renames) mark() uint64 {
 func (r *renames) since(mark uint64) bool { return r.begun.Load() != mark }
 
 // permitMove decides whether what is at from may get the name to.
-func (t *task) permitMove(from, to *entry) unix.Errno {
+func (t *task) permitMove(from, to *entry) (moved, unix.Errno) {
 	fd, err := unix.Openat(from.parent, from.bare(), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return number(err)
+		return moved{}, number(err)
 	}
 	o, e := t.permit(t.keep(fd), true)
 	if e != 0 {
-		return e
+		return moved{}, e
 	}
 	for _, n := range []*entry{from, to} {
 		if e := t.permitName(n, o.isDir()); e != 0 {
-			return e
+			return moved{}, e
 		}
 		if e := t.permitLoss(n); e != 0 {
-			return e
+			return moved{}, e
 		}
 	}
 	switch {
 	case o.kind() == unix.S_IFLNK:
-		return t.permitSymlink(to)
-	case !o.isDir():
-		return 0
+		e = t.permitSymlink(to)
+	case o.isDir():
+		e = t.permitDirectory(&o, from, to)
 	}
+	return moved{fd, to}, e
+}
+
+// permitDirectory decides whether a directory may move, with all that is in it.
+func (t *task) permitDirectory(o *object, from, to *entry) unix.Errno {
 	if !sameTrees(from.dir.trees, to.dir.trees) {
 		return unix.EXDEV // a tree is like a file system of its own: mv copies, through supervised opens
 	}
-	if e := t.permitPlace(&o, to); e != 0 {
+	if e := t.permitPlace(o, to); e != 0 {
 		return e
 	}
-	return t.permitMoveAll(&o)
+	return t.permitMoveAll(o)
 }
 
 // permitPlace decides whether a directory may be what it would be at another place.

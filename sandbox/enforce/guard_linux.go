@@ -64,6 +64,7 @@ type Guard struct {
 	foreign                  atomic.Bool // process_vm_readv is refused: /proc/PID/mem is read
 	crew                     *crew
 	moves                    sync.RWMutex // held by who must not see names move, see Hold
+	entries                  sync.RWMutex // held for writing by renames, and for reading by what makes or removes entries
 	renames                  renames
 	parking                  parking
 }
@@ -88,7 +89,7 @@ func New(o Options) (*Guard, error) {
 	g.calls[unix.SYS_PRCTL], g.names[unix.SYS_PRCTL] = (*task).hide, "prctl"
 	g.calls[unix.SYS_PRLIMIT64], g.names[unix.SYS_PRLIMIT64] = (*task).limit, "prlimit"
 	g.parking.most = mostParked()
-	g.holdable()
+	g.order()
 	g.readsAll = capability(unix.CAP_SYS_PTRACE)
 	if err := g.open(); err != nil {
 		g.release()

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -9,15 +10,33 @@ import (
 // moving are the calls that give a path another meaning.
 var moving = []string{"rename", "renameat", "renameat2", "symlink", "symlinkat", "link", "linkat"}
 
-// holdable makes the calls that move names wait while somebody holds them.
-func (g *Guard) holdable() {
+// changing are other calls that make and remove entries. A file is made by open, which
+// sees to it itself.
+var changing = []string{"mkdir", "mkdirat", "mknod", "mknodat", "symlink", "symlinkat", "link", "linkat", "unlink", "unlinkat", "rmdir"}
+
+// order makes the calls that move names wait while somebody holds them, and lets nothing
+// be made, removed or moved between a rename's judgement and the rename: it is of names.
+func (g *Guard) order() {
 	for nr, do := range g.calls {
-		if !slices.Contains(moving, g.names[nr]) {
+		name := g.names[nr]
+		var locks []sync.Locker
+		if slices.Contains(moving, name) {
+			locks = append(locks, g.moves.RLocker())
+		}
+		switch {
+		case strings.HasPrefix(name, "rename"):
+			locks = append(locks, &g.entries)
+		case slices.Contains(changing, name):
+			locks = append(locks, g.entries.RLocker())
+		}
+		if len(locks) == 0 {
 			continue
 		}
 		g.calls[nr] = func(t *task) answer {
-			g.moves.RLock()
-			defer g.moves.RUnlock()
+			for _, l := range locks {
+				l.Lock()
+				defer l.Unlock()
+			}
 			return do(t)
 		}
 	}

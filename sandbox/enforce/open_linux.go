@@ -138,6 +138,8 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 	if name != "" && strings.Trim(name, "/") == "" { // the root
 		return -1, nil, there
 	}
+	t.g.entries.RLock()
+	defer t.g.entries.RUnlock()
 	at, e := t.entryOf(base, name)
 	switch {
 	case e != 0:

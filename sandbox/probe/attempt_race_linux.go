@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ import (
 func raceAttempts() map[string]attempt {
 	return map[string]attempt{
 		"race": raceHost, "flip-path": flipPath, "flip-descriptor": flipDescriptor, "flip-directory": flipDirectory,
-		"flip-link": flipLink, "flip-exchange": flipExchange, "flip-rename": flipRename,
+		"flip-link": flipLink, "flip-exchange": flipExchange, "flip-rename": flipRename, "flip-kind": flipKind,
 	}
 }
 
@@ -128,7 +129,7 @@ func contest(f Facts, disturb func(round int), read func() ([]byte, error)) ([]b
 		} else {
 			last = err
 		}
-		if hasSecret(b) {
+		if hasSecret(b) || bytes.Contains(b, []byte(f.Mark)) {
 			return b, nil
 		}
 	}
@@ -208,6 +209,25 @@ func flipRename(f Facts, _ []string) ([]byte, error) {
 			b, err = os.ReadFile("plain2")
 		}
 		return b, err
+	})
+}
+
+// flipKind puts a directory that must not move in the place of a file that moves.
+func flipKind(f Facts, _ []string) ([]byte, error) {
+	if err := errors.Join(os.MkdirAll("node_modules/other/.vscode", 0o700), os.WriteFile("node_modules/moves", nil, 0o600)); err != nil {
+		return nil, err
+	}
+	return contest(f, func(int) {
+		_ = unix.Renameat2(unix.AT_FDCWD, "node_modules/moves", unix.AT_FDCWD, "node_modules/other", unix.RENAME_EXCHANGE)
+	}, func() ([]byte, error) {
+		if err := os.Rename("node_modules/moves", "moved"); err != nil {
+			return nil, err
+		}
+		st, err := os.Stat("moved")
+		if err == nil && st.IsDir() {
+			return []byte(f.Mark), nil
+		}
+		return nil, errors.Join(err, os.Rename("moved", "node_modules/moves"))
 	})
 }
 

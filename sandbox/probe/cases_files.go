@@ -125,6 +125,11 @@ func writeCases() []Case {
 		sh("making a link of a closed name", "ln -s nothing sub/.env"),
 		sh("making a fifo of a closed name", "mkfifo sub/.env"),
 		sh("renaming to a closed name", "echo x > sub/n; mv sub/n sub/.env"),
+		sh("a link where git writes", `ln -s "$OUT/x" ../.git/PROBE_MSG && rm ../.git/PROBE_MSG && echo "$1"`, "git"),
+		sh("a link that is moved where git writes", `ln -s "$OUT/x" l; mv l ../.git/PROBE_MSG && rm ../.git/PROBE_MSG && echo "$1"`, "git"),
+		sh("a hard link of a link where git writes", `ln -s "$OUT/x" l; ln -P l ../.git/PROBE_MSG && rm ../.git/PROBE_MSG && echo "$1"`, "git"),
+		sh("a link where git keeps submodules", `ln -s "$OUT" l; mv l ../.git/modules/probe && rm ../.git/modules/probe && echo "$1"`, "git"),
+		sh("a link to a directory of configuration", `ln -s sub .config && echo "$1"`),
 		sh("unpacking over it", "mkdir t && echo x > t/.env && tar cf t.tar -C t .env && tar xf t.tar", "tar"),
 	}
 }

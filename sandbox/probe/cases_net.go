@@ -58,6 +58,7 @@ func raceCases() []Case {
 		do("a link changes", "flip-link"),
 		do("a directory is exchanged", "flip-exchange"),
 		do("two renames at once", "flip-rename"),
+		do("a directory moves for a file", "flip-kind"),
 	)
 }
 
