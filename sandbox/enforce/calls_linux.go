@@ -69,6 +69,19 @@ func changes() []call {
 		{"mkdirat", unix.SYS_MKDIRAT, supervise, func(t *task) answer {
 			return t.mkdir(t.fd(0), t.arg(1), uint32(t.arg(2)))
 		}},
+		{"fchmod", unix.SYS_FCHMOD, supervise, (*task).fchmod},
+		{"fchmodat", unix.SYS_FCHMODAT, supervise, func(t *task) answer {
+			return t.chmod(t.fd(0), t.arg(1), uint32(t.arg(2)), 0)
+		}},
+		{"fchmodat2", unix.SYS_FCHMODAT2, supervise, func(t *task) answer {
+			return t.chmod(t.fd(0), t.arg(1), uint32(t.arg(2)), int(int32(t.arg(3))))
+		}},
+		{"setxattr", unix.SYS_SETXATTR, supervise, func(t *task) answer { return t.setAttribute(t.named(true)) }},
+		{"lsetxattr", unix.SYS_LSETXATTR, supervise, func(t *task) answer { return t.setAttribute(t.named(false)) }},
+		{"fsetxattr", unix.SYS_FSETXATTR, supervise, func(t *task) answer { return t.setAttribute(t.descriptor(t.fd(0))) }},
+		{"removexattr", unix.SYS_REMOVEXATTR, supervise, func(t *task) answer { return t.removeAttribute(t.named(true)) }},
+		{"lremovexattr", unix.SYS_LREMOVEXATTR, supervise, func(t *task) answer { return t.removeAttribute(t.named(false)) }},
+		{"fremovexattr", unix.SYS_FREMOVEXATTR, supervise, func(t *task) answer { return t.removeAttribute(t.descriptor(t.fd(0))) }},
 		{"connect", unix.SYS_CONNECT, supervise, (*task).connect},
 		{"ptrace", unix.SYS_PTRACE, supervise, (*task).ptrace},
 		{"process_vm_readv", unix.SYS_PROCESS_VM_READV, supervise, (*task).touchMemory},
@@ -104,6 +117,7 @@ func forbidden() map[string]uintptr {
 func unknowns() map[string]uintptr {
 	return map[string]uintptr{
 		"openat2": unix.SYS_OPENAT2, "clone3": unix.SYS_CLONE3, "name_to_handle_at": unix.SYS_NAME_TO_HANDLE_AT,
+		"setxattrat": unix.SYS_SETXATTRAT, "removexattrat": unix.SYS_REMOVEXATTRAT,
 		"io_uring_setup": unix.SYS_IO_URING_SETUP, "io_uring_enter": unix.SYS_IO_URING_ENTER,
 		"io_uring_register": unix.SYS_IO_URING_REGISTER,
 	}

@@ -28,6 +28,7 @@ func olderCalls() []call {
 		{"mknod", unix.SYS_MKNOD, supervise, func(t *task) answer {
 			return t.mknod(here, t.arg(0), uint32(t.arg(1)), int(t.arg(2)))
 		}},
+		{"chmod", unix.SYS_CHMOD, supervise, func(t *task) answer { return t.chmod(here, t.arg(0), uint32(t.arg(1)), 0) }},
 		{"mkdir", unix.SYS_MKDIR, supervise, func(t *task) answer { return t.mkdir(here, t.arg(0), uint32(t.arg(1))) }},
 	}, olderForbidden()...)
 }

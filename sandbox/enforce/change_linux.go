@@ -321,7 +321,7 @@ func (t *task) link(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, 
 	if e != 0 {
 		return done(e)
 	}
-	source, e := t.linkSource(fromDir, fromAddr, flags)
+	source, e := t.reach(fromDir, fromAddr, flags&unix.AT_SYMLINK_FOLLOW != 0, flags&unix.AT_EMPTY_PATH != 0)
 	if e != 0 {
 		return done(e)
 	}
@@ -349,8 +349,9 @@ func (t *task) link(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, 
 	return done(number(err))
 }
 
-// linkSource is an O_PATH descriptor of what gets another name.
-func (t *task) linkSource(dir int32, addr uint64, flags int) (int, unix.Errno) {
+// reach is an O_PATH descriptor of what a path leads to. follow says what a link at its end
+// means, and empty that without a path it is the directory, or file, itself.
+func (t *task) reach(dir int32, addr uint64, follow, empty bool) (int, unix.Errno) {
 	name, e := t.path(addr)
 	if e != 0 {
 		return -1, e
@@ -359,8 +360,8 @@ func (t *task) linkSource(dir int32, addr uint64, flags int) (int, unix.Errno) {
 	if e != 0 {
 		return -1, e
 	}
-	if name == "" && flags&unix.AT_EMPTY_PATH != 0 {
+	if name == "" && empty {
 		return base, 0
 	}
-	return t.find(base, name, flags&unix.AT_SYMLINK_FOLLOW != 0)
+	return t.find(base, name, follow)
 }

@@ -19,13 +19,13 @@
 //
 // Contents of files that [Policy] closes: reading, writing, truncating, linking,
 // renaming, replacing and removing them, and of files that it leaves for reading
-// only, writing, making, replacing, linking, renaming and removing them; also when the file came to be, or to be
+// only, writing, making, replacing, linking, renaming and removing them; the mode of both; also when the file came to be, or to be
 // closed, after the sandbox had started, and also by hard links made before.
 //
 // # What it does not hold
 //
 // Names, sizes and times of closed files (stat and directory listings are not
-// supervised), changing their mode or times, running a closed program that is
+// supervised), changing their times, running a closed program that is
 // executable, content that also exists elsewhere (git objects, swap files, a
 // temporary file that the host has not renamed yet), descriptors opened before a
 // file became closed, and file systems that show the same storage under another

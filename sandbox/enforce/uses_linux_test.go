@@ -68,6 +68,34 @@ def other():
 t=threading.Thread(target=other); t.start(); t.join()
 if failed: raise failed[0]
 E`),
+		"modes": script(`mkdir -p d/e; echo > d/f; chmod 750 d; test "$(stat -c %a d)" = 750; chmod -R u=rwX,go= d; test "$(stat -c %a d/f)" = 600; chmod 2775 d/e; test "$(stat -c %a d/e)" = 2775
+ln -s f d/l; chmod 4711 d/l; test "$(stat -c %a d/f)" = 4711; chmod 0 d/e; chmod 700 d/e; cp -a d c; test "$(stat -c %a c/f)" = 4711; chmod 644 d/f; mkfifo p; chmod 600 p
+python3 - <<'E'
+import ctypes,errno,os,socket,tempfile
+def fails(e, f, *a, **k):
+    try: f(*a, **k)
+    except OSError as x: assert x.errno == e, (f, a, x)
+    else: raise AssertionError((f, a))
+os.fchmod(os.open("d/f", os.O_RDONLY), 0o600); assert os.stat("d/f").st_mode & 0o7777 == 0o600
+os.chmod("f", 0o640, dir_fd=os.open("d", os.O_PATH)); assert os.stat("d/f").st_mode & 0o7777 == 0o640
+t=tempfile.TemporaryFile(); os.fchmod(t.fileno(), 0o444); assert os.fstat(t.fileno()).st_mode & 0o7777 == 0o444
+r,w=os.pipe(); s=socket.socket(); os.fchmod(r, 0o600); os.fchmod(s.fileno(), 0o600)
+m=os.memfd_create("m"); os.fchmod(m, 0o500); assert os.fstat(m).st_mode & 0o7777 == 0o500
+fails(errno.EBADF, os.fchmod, 999, 0); fails(errno.EBADF, os.fchmod, -1, 0); fails(errno.ENOENT, os.chmod, "none", 0); fails(errno.ENOENT, os.chmod, "", 0)
+fails(errno.ENOTDIR, os.chmod, "d/f/", 0)
+c=ctypes.CDLL(None,use_errno=True)
+def latest(*a): return c.syscall(452, *a) and ctypes.get_errno()
+assert latest(-100, b"d/l", 0o600, 0x100) == errno.EOPNOTSUPP and latest(-100, b"d/l", 0o600, 1) == errno.EINVAL and latest(os.open("d/f", os.O_PATH), b"", 0o604, 0x1000) == 0
+assert os.stat("d/f").st_mode & 0o7777 == 0o604
+try: os.setxattr("d/f", "user.x", b"")
+except OSError as x: assert x.errno == errno.EOPNOTSUPP
+else:
+    os.setxattr("d/f", "user.x", b"y"*100); os.setxattr(os.open("d/f", os.O_RDONLY), "user.y", b"z"); os.setxattr("d/l", "user.z", b"z")
+    assert os.getxattr("d/f", "user.x") == b"y"*100 and sorted(os.listxattr("d/f")) == ["user.x", "user.y", "user.z"]
+    fails(errno.EEXIST, os.setxattr, "d/f", "user.x", b"", os.XATTR_CREATE); fails(errno.E2BIG, os.setxattr, "d/f", "user.x", b"y"*65537); fails(errno.ERANGE, os.setxattr, "d/f", "user."+"x"*251, b"")
+    fails(errno.EPERM, os.setxattr, "d/l", "user.x", b"", follow_symlinks=False); fails(errno.ENODATA, os.removexattr, "d/f", "user.none")
+    os.removexattr("d/f", "user.x"); os.removexattr(os.open("d/f", os.O_RDONLY), "user.y"); assert os.listxattr("d/f") == ["user.z"]
+E`),
 		"locks":            script(`flock l true; flock -s l cat l`),
 		"mmap":             script(`python3 -c 'import mmap; f=open("m","w+b"); f.write(b"x"*4096); f.flush(); m=mmap.mmap(f.fileno(),0); m[0:1]=b"y"; m.flush()'; grep -q ^y m`),
 		"compile and run":  script(`for i in 1 2 3 4 5; do printf '#!/bin/sh\necho ran' > s$i; chmod +x s$i; ./s$i | grep -q ran; done`),

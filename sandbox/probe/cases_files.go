@@ -130,6 +130,8 @@ func writeCases() []Case {
 		sh("a hard link of a link where git writes", `ln -s "$OUT/x" l; ln -P l ../.git/PROBE_MSG && rm ../.git/PROBE_MSG && echo "$1"`, "git"),
 		sh("a link where git keeps submodules", `ln -s "$OUT" l; mv l ../.git/modules/probe && rm ../.git/modules/probe && echo "$1"`, "git"),
 		sh("a link to a directory of configuration", `ln -s sub .config && echo "$1"`),
+		sh("switching on what git reads", `chmod 755 ../.git/config && chmod 644 ../.git/config && echo "$1"`, "git"),
+		sh("shutting what git reads", `chmod 0 ../.git/config && chmod 644 ../.git/config && echo "$1"`, "git"),
 		sh("unpacking over it", "mkdir t && echo x > t/.env && tar cf t.tar -C t .env && tar xf t.tar", "tar"),
 	}
 }

@@ -46,6 +46,11 @@ func writeAttacks() []writeAttack {
 		{name: "a link as a hook", script: "ln -s ../../evil .git/hooks/pre-commit"},
 		{name: "a hard link as a hook", script: "echo x > e; ln e .git/hooks/pre-commit"},
 		{name: "a file moved to a hook", script: "echo x > e; mv e .git/hooks/pre-commit"},
+		{name: "a hook switched on", script: "chmod +x .git/hooks/post-checkout"},
+		{name: "a hook switched on through a link", script: "ln -s .git/hooks h && chmod +x h/post-checkout"},
+		{name: "the hooks shut", script: "chmod 0 .git/hooks"},
+		{name: "the directory of hooks shut, above it", script: "chmod 0 tools"},
+		{name: "the configuration shut", script: "chmod 0 .git/config"},
 		{name: "another directory of hooks", script: "mv .git/hooks old; mkdir .git/hooks; echo x > .git/hooks/pre-commit"},
 		{name: "the hooks removed", script: "rm -rf .git/hooks"},
 		{name: "the configuration, added to", script: "echo '[core]' >> .git/config"},
@@ -129,6 +134,15 @@ func writeAttacks() []writeAttack {
 		python("by writing through a descriptor of the directory", `import os; d=os.open(".git/hooks",os.O_PATH); f=os.open("x",os.O_CREAT|os.O_WRONLY,dir_fd=d)`),
 		python("by a file without a name", `import os; f=os.open(".",os.O_TMPFILE|os.O_RDWR); os.link("/proc/self/fd/%d"%f,".envrc",dst_dir_fd=os.open(".",0))`),
 		python("by exchanging names", `import ctypes; open("e","w").write("x"); c=ctypes.CDLL(None,use_errno=True); c.syscall(316 if __import__("platform").machine()=="x86_64" else 276,-100,b"e",-100,b".git/config",2)`),
+		python("a hook switched on by its descriptor", `import os; os.fchmod(os.open(".git/hooks/post-checkout",0),0o755)`),
+		python("a hook switched on by another descriptor", `import os; os.chmod("/proc/self/fd/%d"%os.open(".git/hooks/post-checkout",os.O_PATH),0o755)`),
+		python("a hook switched on from its directory", `import os; os.chmod("post-checkout",0o755,dir_fd=os.open(".git/hooks",os.O_PATH))`),
+		python("a hook switched on by the latest call", `import ctypes,os
+if ctypes.CDLL(None).syscall(452,-100,b".git/hooks/post-checkout",0o755,0x100): os.chmod(".git/hooks/post-checkout",0o755)`),
+		python("a hook switched on by a list", `import os,struct
+os.setxattr(".git/hooks/post-checkout","system.posix_acl_access",struct.pack("<I",2)+b"".join(struct.pack("<HHI",t,p,2**32-1) for t,p in ((1,7),(4,4),(32,4))))`),
+		python("the directory of hooks shut by a list, above it", `import os,struct
+os.setxattr("tools","system.posix_acl_access",struct.pack("<I",2)+b"".join(struct.pack("<HHI",t,p,2**32-1) for t,p in ((1,0),(4,4),(32,4))))`),
 		python("by exchanging a directory for a link", `import ctypes,os; os.mkdir("bin"); os.symlink("src","l"); c=ctypes.CDLL(None,use_errno=True); c.syscall(316 if __import__("platform").machine()=="x86_64" else 276,-100,b"l",-100,b"bin",2)`),
 		python("by opening for reading and truncating", `import os; os.open(".git/config",os.O_RDONLY|os.O_TRUNC)`),
 		python("by truncate", `import os; os.truncate(".git/config",0)`),
@@ -208,10 +222,15 @@ func protectedFiles(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		_, protected := p.Protects(rel)
-		if protected || !p.MayLink(rel) && d.Type() == fs.ModeSymlink {
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		shut := d.IsDir() && info.Mode()&0o500 != 0o500
+		if protected || !p.MayLink(rel) && (d.Type() == fs.ModeSymlink || shut) {
 			raw, _ := os.ReadFile(path)
 			link, _ := os.Readlink(path)
-			found[rel] = fmt.Sprintf("%v %s %d bytes %x", d.Type(), link, len(raw), sha256.Sum256(raw))
+			found[rel] = fmt.Sprintf("%v %s %d bytes %x", info.Mode(), link, len(raw), sha256.Sum256(raw))
 		}
 		return nil
 	})
@@ -325,6 +344,7 @@ func testGitWorks(t *testing.T, sb sandbox.Sandbox) {
 		"git reset -q --hard HEAD~1", "git gc -q", "git fsck", "git config --get core.hooksPath", "git branch renamed topic", "git clean -fdxq src",
 		"mkdir -p node_modules/.new/.vscode && mv node_modules/.new node_modules/new", "mkdir -p dir/sub && echo x > dir/sub/f && mv dir dir2 && rm -r dir2",
 		`d=$(mktemp -d) && git init -q "$d" && rm -rf "$d"`, "mkdir .github && echo x > .github/CODEOWNERS", "ln -s src link && rm link",
+		"chmod +x src/a && test -x src/a && chmod -x src/a", "chmod -R u+r .", "cp -a src src2 && rm -r src2", "chmod 0 src && chmod 755 src",
 	} {
 		if out, errs, st := Run(t, sb, script, gitEnv()...); st.Code != 0 {
 			t.Errorf("%s: %+v\n%s%s", script, st, out, errs)

@@ -1,0 +1,129 @@
+package enforce
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownerEnters are the bits of a directory's mode without which its owner finds nothing in it.
+const ownerEnters = 0o500
+
+// chmod carries out chmod, fchmodat and fchmodat2.
+func (t *task) chmod(dir int32, addr uint64, mode uint32, flags int) answer {
+	if flags&^(unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH) != 0 {
+		return done(unix.EINVAL)
+	}
+	fd, e := t.reach(dir, addr, flags&unix.AT_SYMLINK_NOFOLLOW == 0, flags&unix.AT_EMPTY_PATH != 0)
+	if e != 0 {
+		return done(e)
+	}
+	return t.setMode(fd, mode)
+}
+
+func (t *task) fchmod() answer {
+	fd, e := t.descriptor(t.fd(0))
+	if e != 0 {
+		return done(e)
+	}
+	return t.setMode(fd, uint32(t.arg(1)))
+}
+
+// setMode gives what a descriptor stands for a mode. What has it already needs none, so
+// that a whole tree can be given one.
+func (t *task) setMode(fd int, mode uint32) answer {
+	o, e := t.g.inspect(fd)
+	mode &= 0o7777
+	switch {
+	case e != 0:
+		return done(e)
+	case o.kind() == unix.S_IFLNK:
+		return done(unix.EOPNOTSUPP)
+	case uint32(o.stat.Mode)&0o7777 == mode && int(o.stat.Uid) == unix.Geteuid():
+		return done(0)
+	}
+	if e := t.permitAttribute(&o, mode&ownerEnters != ownerEnters); e != 0 {
+		return done(e)
+	}
+	if !t.waits() {
+		return done(unix.EINTR)
+	}
+	return done(number(unix.Fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+decimal(fd), mode, 0)))
+}
+
+// permitAttribute decides whether an object may have other attributes. shuts says that a
+// directory may be shut by them, which none may be that leads to something protected.
+func (t *task) permitAttribute(o *object, shuts bool) unix.Errno {
+	if e := t.permitObject(o, true); e != 0 || !shuts || !o.isDir() {
+		return e
+	}
+	for _, tree := range o.trees {
+		if rel, _ := tree.really(t.g, o.stat.Mnt_id, o.path); rel != "" && tree.leads(rel) {
+			return t.denied(o.path)
+		}
+	}
+	return 0
+}
+
+// What the kernel takes for an extended attribute (xattr(7)).
+const (
+	maxAttributeName  = 255
+	maxAttributeValue = 1 << 16
+	accessLists       = "system.posix_acl_" // which are modes, too
+)
+
+// setAttribute gives what a descriptor stands for an extended attribute, by the call's
+// other arguments.
+func (t *task) setAttribute(fd int, e unix.Errno) answer {
+	size := t.arg(3)
+	if e == 0 && size > maxAttributeValue {
+		e = unix.E2BIG
+	}
+	if e != 0 {
+		return done(e)
+	}
+	value := make([]byte, size)
+	if size > 0 && t.read(value, t.arg(2)) != int(size) {
+		return done(unix.EFAULT)
+	}
+	return t.changeAttribute(fd, func(path, name string) error { return unix.Setxattr(path, name, value, int(int32(t.arg(4)))) })
+}
+
+func (t *task) removeAttribute(fd int, e unix.Errno) answer {
+	if e != 0 {
+		return done(e)
+	}
+	return t.changeAttribute(fd, unix.Removexattr)
+}
+
+func (t *task) changeAttribute(fd int, do func(path, name string) error) answer {
+	name, e := t.path(t.arg(1))
+	if e == 0 && (name == "" || len(name) > maxAttributeName) {
+		e = unix.ERANGE
+	}
+	if e != 0 {
+		return done(e)
+	}
+	o, e := t.g.inspect(fd)
+	if e == 0 {
+		e = t.permitAttribute(&o, strings.HasPrefix(name, accessLists))
+	}
+	if e != 0 {
+		return done(e)
+	}
+	if !t.waits() {
+		return done(unix.EINTR)
+	}
+	return done(number(do("/proc/self/fd/"+decimal(fd), name)))
+}
+
+// descriptor is an O_PATH descriptor of what one of the caller stands for.
+func (t *task) descriptor(fd int32) (int, unix.Errno) {
+	if fd < 0 {
+		return -1, unix.EBADF
+	}
+	return t.base(fd, "")
+}
+
+// named is an O_PATH descriptor of what the call's first argument names.
+func (t *task) named(follow bool) (int, unix.Errno) { return t.reach(here, t.arg(0), follow, false) }
