@@ -159,7 +159,8 @@ func (s seatbelt) protect(line func(string, ...any)) {
 				deny(nameRE(pattern))
 			}
 			if name == "git" {
-				deny(`\.[gG][iI][tT]/(config|config\.lock|config\.worktree|hooks|commondir|gitdir|modules/(.*/)?(config|hooks|commondir))`)
+				deny(`\.[gG][iI][tT]/(config|config\.lock|config\.worktree|hooks|commondir|gitdir|remotes|branches|modules/(.*/)?(config|hooks|commondir))`)
+				deny(`\.[gG][iI][tT]/(modules/[^/]+/)+(remotes|branches)`) // and not refs/remotes
 				line("(deny %s (regex #%s))", seatbeltWrites, quotedRE(top+`(.*/)?\.[gG][iI][tT]$`))
 			}
 		}

@@ -15,6 +15,10 @@ func gitControls() []string {
 	}
 }
 
+// gitRemotes are the entries by which git is told, in an older way, where to fetch and
+// push: to push to a repository in the project runs its hooks.
+func gitRemotes() []string { return []string{"remotes", "branches"} }
+
 // isGit reports whether a folded name is ".git", in the spellings of Windows, too.
 func isGit(name string) bool {
 	if !strings.HasPrefix(name, ".git") && !strings.HasPrefix(name, "git~1") {
@@ -93,15 +97,17 @@ func (p *Protection) gitEntry(names []string) string {
 		switch {
 		case len(tail) == 0:
 			return ".git"
-		case slices.Contains(gitControls(), tail[0]):
+		case slices.Contains(gitControls(), tail[0]), slices.Contains(gitRemotes(), tail[0]):
 			return ".git/" + tail[0]
 		case tail[0] != "modules" && tail[0] != "worktrees":
 			continue
 		}
-		for _, name := range tail[1:] {
-			if slices.Contains(gitControls(), name) {
+		inRefs := false // where git has remotes and branches of its own
+		for i, name := range tail[1:] {
+			if slices.Contains(gitControls(), name) || !inRefs && slices.Contains(gitRemotes(), name) {
 				return ".git/" + tail[0] + "/…/" + name
 			}
+			inRefs = inRefs || i > 0 && name == "refs"
 		}
 	}
 	return ""
