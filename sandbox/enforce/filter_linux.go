@@ -96,6 +96,7 @@ func filter(calls []call) []unix.SockFilter {
 	p.dumpableBlock()
 	p.limitBlock()
 	p.ioctlBlock()
+	p.leaseBlock()
 	p.ret(unix.SECCOMP_RET_ALLOW)
 	return p
 }
@@ -185,5 +186,19 @@ func (p *program) ioctlBlock() {
 	p.add(equal, unix.TIOCSTI, 1, 0)
 	p.add(equal, unix.TIOCLINUX, 0, 1)
 	p.ret(errno(unix.EPERM))
+	p.ret(unix.SECCOMP_RET_ALLOW)
+}
+
+// setDelegation is F_SETDELEG, which is newer than x/sys.
+const setDelegation = 1024 + 16
+
+// leaseBlock answers for leases and delegations as a file system without them does:
+// who opens a file waits for the one that holds its lease, and programs outside would.
+func (p *program) leaseBlock() {
+	p.add(equal, unix.SYS_FCNTL, 0, 5)
+	p.add(load, offsetArg(1), 0, 0)
+	p.add(equal, unix.F_SETLEASE, 1, 0)
+	p.add(equal, setDelegation, 0, 1)
+	p.ret(errno(unix.EINVAL))
 	p.ret(unix.SECCOMP_RET_ALLOW)
 }
