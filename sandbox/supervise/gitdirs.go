@@ -28,7 +28,8 @@ func Protection(tree, toward string, w policy.Writes) (*policy.Protection, error
 // hooks from, or runs, although their names do not say so: where .git leads to as a
 // link or a file, the tree itself when it is a bare repository, and what the
 // configuration names, of the tree's own repository and of those that a path in it is
-// in. Git itself is not asked, and nothing outside of the tree is read.
+// in. Git itself is not asked, and nothing outside of the tree is read. With an error
+// there may be more.
 func gitPlaces(tree, toward string) (found policy.GitPlaces, err error) {
 	g, err := openGit(tree)
 	if err != nil {
@@ -51,14 +52,19 @@ func gitPlaces(tree, toward string) (found policy.GitPlaces, err error) {
 		g.repository(g.gitDir(work), work)
 	}
 	found.Files = below(tree, g.named...)
+	if g.err != nil {
+		return found, fmt.Errorf("reading git's configuration: %w", g.err)
+	}
 	return found, nil
 }
 
 // below are those of some paths that are in a tree, relative to it, each once.
 func below(tree string, paths ...string) (rels []string) {
+	seen := map[string]bool{}
 	for _, path := range paths {
 		rel, err := filepath.Rel(tree, path)
-		if rel = filepath.ToSlash(rel); err == nil && rel != "." && filepath.IsLocal(rel) && !slices.Contains(rels, rel) {
+		if rel = filepath.ToSlash(rel); err == nil && rel != "." && filepath.IsLocal(rel) && !seen[rel] {
+			seen[rel] = true
 			rels = append(rels, rel)
 		}
 	}

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,19 +32,20 @@ func TestGitPlaces(t *testing.T) {
 		files       map[string]string
 		dirs, named []string
 	}{
-		"nothing":               {map[string]string{"a": ""}, nil, nil},
-		"hooks, includes":       {map[string]string{".git/config": "[core]\n\thooksPath = tools/hooks # ours\n[include]\n\tpath = ../shared\n[includeIf \"gitdir:/a]b\"] path = \"more/c\"\n"}, nil, []string{"tools/hooks", "shared", ".git/more/c"}},
-		"in what is included":   {map[string]string{".git/config": "[include]\npath=../shared\n", "shared": "[core]\nhooksPath=\"a b\"/h\n[include]\npath=shared\npath=deep/er\n", "deep/er": "[core]\neditor=tools/ed\n"}, nil, []string{"shared", "a b/h", "deep/er", "tools/ed"}},
-		"programs":              {map[string]string{".git/config": "[core]\nfsmonitor = tools/watch\nsshCommand = ssh -F x -o 'ProxyCommand=tools/proxy %h'\neditor = code --wait\npager = less\n[diff]\nexternal=./tools/diff\n[gpg \"ssh\"]\nprogram=sign.sh\n[sequence]\neditor=tools/seq\n", "sign.sh": "", "code/x": ""}, nil, []string{"tools/watch", "tools/proxy", "tools/diff", "sign.sh", "tools/seq"}},
-		"drivers":               {map[string]string{".git/config": "[filter \"x\"]\nclean = python clean.py %f\nsmudge = TREE/smudge\n[merge.y]\ndriver = sh merge.sh %O %A\n[diff \"z\"]\ntextconv = python3 'my conv.py'\n", "clean.py": "", "merge.sh": "", "my conv.py": "", "python/x": ""}, nil, []string{"clean.py", "smudge", "merge.sh", "my conv.py"}},
-		"aliases and helpers":   {map[string]string{".git/config": "[alias]\nt = !make -f build.mk test ./src/... src\nst = status\n[credential \"https://x\"]\nhelper = \"!sh \\\"$(git rev-parse --show-toplevel)/tools/cred\\\"\"\n", "build.mk": "", "src/a": "", "tools/cred": "", "status": ""}, nil, []string{"build.mk", "src/...", "tools/cred"}},
-		"over several lines":    {map[string]string{".git/config": "[core]\r\n\teditor = vim -S \\\r\n\tvim.rc\n", "vim.rc": ""}, nil, []string{"vim.rc"}},
-		"no programs":           {map[string]string{".git/config": "[user]\nname = README\n[commit]\ntemplate = README\n[remote \"o\"]\nurl = ../x/y\n[branch \"m\"]\nmerge = refs/heads/m\n# hooksPath = x\n; editor = tools/x\n[core]\neditor = src\nhooksPath =\npager\n", "README": "", "src/x": ""}, nil, nil},
-		"another git directory": {map[string]string{".git": "gitdir: store/g\n", "store/g/config": "[core]\nhooksPath=h\n"}, []string{"store/g"}, []string{"h"}},
-		"a linked work tree":    {map[string]string{".git": "gitdir: main/.git/worktrees/w\n", "main/.git/worktrees/w/commondir": "../..\n", "main/.git/config": "[core]\nhooksPath=h\n"}, []string{"main/.git/worktrees/w"}, []string{"h"}},
-		"of a work tree's own":  {map[string]string{".git/config.worktree": "[core]\nhooksPath=h\n"}, nil, []string{"h"}},
-		"a work tree below":     {map[string]string{".git/config": "[core]\nworktree=../w\nhooksPath=h\n"}, nil, []string{"w/h"}},
-		"links":                 {map[string]string{".git": "-> real.git", "real.git/config": "-> TREE/conf", "real.git/hooks": "-> ../h", "conf": "[core]\nhooksPath=by/hooks\n", "by": "-> tools", "h/x": ""}, []string{"real.git"}, []string{"conf", "h", "by/hooks", "tools/hooks"}},
+		"nothing":                        {map[string]string{"a": ""}, nil, nil},
+		"hooks, includes":                {map[string]string{".git/config": "[core]\n\thooksPath = tools/hooks # ours\n[include]\n\tpath = ../shared\n[includeIf \"gitdir:/a]b\"] path = \"more/c\"\n"}, nil, []string{"tools/hooks", "shared", ".git/more/c"}},
+		"in what is included":            {map[string]string{".git/config": "[include]\npath=../shared\n", "shared": "[core]\nhooksPath=\"a b\"/h\n[include]\npath=shared\npath=deep/er\n", "deep/er": "[core]\neditor=tools/ed\n"}, nil, []string{"shared", "a b/h", "deep/er", "tools/ed"}},
+		"programs":                       {map[string]string{".git/config": "[core]\nfsmonitor = tools/watch\nsshCommand = ssh -F x -o 'ProxyCommand=tools/proxy %h'\neditor = code --wait\npager = less\n[diff]\nexternal=./tools/diff\n[gpg \"ssh\"]\nprogram=sign.sh\n[sequence]\neditor=tools/seq\n", "sign.sh": "", "code/x": ""}, nil, []string{"tools/watch", "tools/proxy", "tools/diff", "sign.sh", "tools/seq"}},
+		"drivers":                        {map[string]string{".git/config": "[filter \"x\"]\nclean = python clean.py %f\nsmudge = TREE/smudge\n[merge.y]\ndriver = sh merge.sh %O %A\n[diff \"z\"]\ntextconv = python3 'my conv.py'\n", "clean.py": "", "merge.sh": "", "my conv.py": "", "python/x": ""}, nil, []string{"clean.py", "smudge", "merge.sh", "my conv.py"}},
+		"aliases and helpers":            {map[string]string{".git/config": "[alias]\nt = !make -f build.mk test ./src/... src\nst = status\n[credential \"https://x\"]\nhelper = \"!sh \\\"$(git rev-parse --show-toplevel)/tools/cred\\\"\"\n", "build.mk": "", "src/a": "", "tools/cred": "", "status": ""}, nil, []string{"build.mk", "src/...", "tools/cred"}},
+		"over several lines":             {map[string]string{".git/config": "[core]\r\n\teditor = vim -S \\\r\n\tvim.rc\n", "vim.rc": ""}, nil, []string{"vim.rc"}},
+		"programs behind a file or link": {map[string]string{".git/config": "[core]\nfsmonitor=bin/watch\neditor=loop/ed\npager=out/p\naskpass=/usr/bin/ask\n", "bin": "", "loop": "-> loop", "out": "-> /etc"}, nil, []string{"bin/watch", "loop/ed", "out/p"}},
+		"no programs":                    {map[string]string{".git/config": "[user]\nname = README\n[commit]\ntemplate = README\n[remote \"o\"]\nurl = ../x/y\n[branch \"m\"]\nmerge = refs/heads/m\n# hooksPath = x\n; editor = tools/x\n[core]\neditor = src\nhooksPath =\npager\n", "README": "", "src/x": ""}, nil, nil},
+		"another git directory":          {map[string]string{".git": "gitdir: store/g\n", "store/g/config": "[core]\nhooksPath=h\n"}, []string{"store/g"}, []string{"h"}},
+		"a linked work tree":             {map[string]string{".git": "gitdir: main/.git/worktrees/w\n", "main/.git/worktrees/w/commondir": "../..\n", "main/.git/config": "[core]\nhooksPath=h\n"}, []string{"main/.git/worktrees/w"}, []string{"h"}},
+		"of a work tree's own":           {map[string]string{".git/config.worktree": "[core]\nhooksPath=h\n"}, nil, []string{"h"}},
+		"a work tree below":              {map[string]string{".git/config": "[core]\nworktree=../w\nhooksPath=h\n"}, nil, []string{"w/h"}},
+		"links":                          {map[string]string{".git": "-> real.git", "real.git/config": "-> TREE/conf", "real.git/hooks": "-> ../h", "conf": "[core]\nhooksPath=by/hooks\n", "by": "-> tools", "h/x": ""}, []string{"real.git"}, []string{"conf", "h", "by/hooks", "tools/hooks"}},
 		"repositories below": {map[string]string{
 			"deep/sub/.git":                 "gitdir: ../../.git/modules/s\n",
 			".git/modules/s/config":         "[core]\nhooksPath=h\nworktree=../../../deep/sub\n[alias]\nx=!./tools/x\n",
@@ -69,6 +71,54 @@ func TestGitPlaces(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What cannot be read is not taken for what names nothing; what is not there is.
+func TestGitPlacesUnread(t *testing.T) {
+	big := strings.Repeat("#", maxGitConfig+1)
+	for name, tt := range map[string]struct {
+		files        map[string]string
+		unread, want string
+	}{
+		"nothing":                {map[string]string{".git/config/x": ""}, "", ""},
+		"the configuration":      {map[string]string{".git/config": ""}, ".git/config", "permission"},
+		"the git directory":      {map[string]string{".git/config": ""}, ".git", "permission"},
+		"what is included":       {map[string]string{".git/config": "[include]\npath=../x\n", "x": ""}, "x", "permission"},
+		"where programs are":     {map[string]string{".git/config": "[core]\neditor=ed.sh\npager=tools/p", "tools/p": ""}, "tools", "permission"},
+		"one that is large":      {map[string]string{".git/config": big}, "", "larger"},
+		"too much that is named": {map[string]string{".git/config": "[core]\n" + strings.Repeat("hooksPath=a\n", 10) + manyHooks(maxGitNamed+1)}, "", "more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.unread != "" && os.Getuid() == 0 {
+				t.Skip("root reads everything")
+			}
+			tree, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			layOut(t, tree, tt.files)
+			if tt.unread != "" {
+				path := filepath.Join(tree, tt.unread)
+				if err := os.Chmod(path, 0); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = os.Chmod(path, 0o700) })
+			}
+			_, err = gitPlaces(tree, "")
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// manyHooks are lines of configuration that name so many directories.
+func manyHooks(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "hooksPath=%d\n", i)
+	}
+	return b.String()
 }
 
 // A path below a home is found whoever's home it is in a sandbox.

@@ -2,24 +2,55 @@ package supervise
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
-// Bounds of what is read of git's configuration.
+// Bounds of what is read of git's configuration. It is an error to have more.
 const (
 	maxGitConfig  = 1 << 20 // bytes of one file
-	maxGitConfigs = 100     // files, with those that are included
-	maxGitNamed   = 1000    // paths
+	maxGitConfigs = 20_000  // files, with those that are included
+	maxGitNamed   = 5000    // paths
 	maxGitLinks   = 40      // on the way to a file
 )
 
-// errOutside says that a path leads out of the directories that may be read.
-var errOutside = errors.New("the path leads elsewhere")
+// How often, and after what time, a file is opened again that somebody has a lease on.
+const (
+	leaseTries = 20
+	leaseTime  = 50 * time.Millisecond
+)
+
+var (
+	// errOutside says that a path leads out of the directories that may be read.
+	errOutside = errors.New("the path leads elsewhere")
+	// errNoFile says that git could not read something either.
+	errNoFile = errors.New("not a regular file")
+)
+
+// isAbsent reports whether an error says that there is nothing to read, for git neither.
+func isAbsent(err error) bool {
+	for _, absent := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, errOutside, errNoFile} {
+		if errors.Is(err, absent) {
+			return true
+		}
+	}
+	return false
+}
+
+// errUnread says why it is not known what git's configuration names. What runs inside may
+// make it readable again, so that nothing may run then.
+func errUnread(path string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("%s cannot be read (%w), and git may run what is named there; give yourself read permission", path, err)
+}
 
 // gitReader collects what git's configuration names. It reads in some directories
 // alone, and no link leads it out of them: it also works on this machine.
@@ -27,11 +58,13 @@ type gitReader struct {
 	roots map[string]*os.Root
 	seen  map[string]bool
 	named []string // paths, absolute
+	known map[string]bool
+	err   error // why not all is known, the first reason
 }
 
 // openGit opens the directories, by their paths without links.
 func openGit(dirs ...string) (*gitReader, error) {
-	g := &gitReader{roots: map[string]*os.Root{}, seen: map[string]bool{}}
+	g := &gitReader{roots: map[string]*os.Root{}, seen: map[string]bool{}, known: map[string]bool{}}
 	for _, dir := range dirs {
 		root, err := os.OpenRoot(dir)
 		if err != nil {
@@ -41,6 +74,13 @@ func openGit(dirs ...string) (*gitReader, error) {
 		g.roots[dir] = root
 	}
 	return g, nil
+}
+
+// fail notes why not all is known.
+func (g *gitReader) fail(err error) {
+	if g.err == nil {
+		g.err = err
+	}
 }
 
 func (g *gitReader) close() {
@@ -76,6 +116,9 @@ func (g *gitReader) real(path string) (string, bool) {
 			if errors.Is(err, fs.ErrNotExist) {
 				break
 			}
+			if errors.Is(err, fs.ErrPermission) {
+				g.fail(errUnread(filepath.Join(dir, at), err))
+			}
 			if err != nil {
 				continue // it is no link
 			}
@@ -100,7 +143,11 @@ func (g *gitReader) stat(path string) (fs.FileInfo, error) {
 		return nil, errOutside
 	}
 	root, _, rel := g.in(real)
-	return root.Lstat(rel)
+	info, err := root.Lstat(rel)
+	if errors.Is(err, fs.ErrPermission) {
+		g.fail(errUnread(real, err))
+	}
+	return info, err
 }
 
 func (g *gitReader) has(dir, name string) bool {
@@ -115,18 +162,32 @@ func (g *gitReader) read(path string) ([]byte, error) {
 		return nil, errOutside
 	}
 	root, _, rel := g.in(real)
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe has no other end
+	text, err := readPlain(func(flags int) (*os.File, error) { return root.OpenFile(rel, flags, 0) })
+	if err != nil && !isAbsent(err) {
+		g.fail(errUnread(real, err))
+	}
+	return text, err
+}
+
+// readPlain opens and reads a regular file that may be somebody else's. It waits for no
+// other end of a pipe, and not long for who has a lease.
+func readPlain(open func(flags int) (*os.File, error)) ([]byte, error) {
+	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK)
+	for tries := 1; errors.Is(err, syscall.EAGAIN) && tries < leaseTries; tries++ {
+		time.Sleep(leaseTime)
+		f, err = open(os.O_RDONLY | syscall.O_NONBLOCK)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return readRegular(f)
-}
-
-// readRegular reads an open file if it is a regular one, and closes it.
-func readRegular(f *os.File) ([]byte, error) {
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errNoFile
+	case info.Size() > maxGitConfig:
+		return nil, fmt.Errorf("it is larger than %d bytes", maxGitConfig)
 	}
 	return io.ReadAll(io.LimitReader(f, maxGitConfig))
 }
@@ -149,7 +210,7 @@ func (g *gitReader) gitDir(tree string) string {
 // repository collects what the configuration of a git directory names for a work tree,
 // and where its own entries lead to as links.
 func (g *gitReader) repository(dir, tree string) {
-	for _, name := range []string{"config", "hooks", "modules", "worktrees", "commondir"} {
+	for _, name := range []string{"config", "hooks", "modules", "worktrees", "commondir", "remotes", "branches"} {
 		path := filepath.Join(dir, name)
 		if real, ok := g.real(path); ok && real != path {
 			g.add(real)
@@ -168,7 +229,11 @@ func (g *gitReader) repository(dir, tree string) {
 // under whatever condition.
 func (g *gitReader) config(path, dir, tree string) {
 	key := path + "\x00" + tree
-	if g.seen[key] || len(g.seen) >= maxGitConfigs {
+	if g.seen[key] {
+		return
+	}
+	if len(g.seen) >= maxGitConfigs {
+		g.fail(fmt.Errorf("there are more than %d files of git's configuration", maxGitConfigs))
 		return
 	}
 	g.seen[key] = true
@@ -210,8 +275,9 @@ func (g *gitReader) command(command, tree string) {
 	for _, word := range strings.FieldsFunc(command, separates) {
 		word = strings.TrimPrefix(word, "ext::")
 		path := from(tree, word)
+		root, _, _ := g.in(path)
 		switch _, err := g.stat(path); {
-		case g.isFile(path), errors.Is(err, fs.ErrNotExist) && strings.Contains(word, "/") && !strings.HasSuffix(word, "/"):
+		case g.isFile(path), err != nil && root != nil && strings.Contains(word, "/") && !strings.HasSuffix(word, "/"):
 			g.add(path)
 		case filepath.IsAbs(word) && g.isFile(filepath.Join(tree, word)): // "$(git rev-parse --show-toplevel)/tools/x"
 			g.add(filepath.Join(tree, word))
@@ -226,11 +292,18 @@ func (g *gitReader) isFile(path string) bool {
 
 // add collects a path, and where it leads to.
 func (g *gitReader) add(path string) {
-	if len(g.named) >= maxGitNamed {
-		return
-	}
-	g.named = append(g.named, path)
-	if real, ok := g.real(path); ok && real != path {
-		g.named = append(g.named, real)
+	real, ok := g.real(path)
+	for _, p := range []string{path, real} {
+		switch {
+		case p == real && !ok, g.known[p]:
+		case len(g.named) >= maxGitNamed:
+			g.fail(errNamed)
+		default:
+			g.known[p] = true
+			g.named = append(g.named, p)
+		}
 	}
 }
+
+// errNamed says that more is named than can be protected.
+var errNamed = fmt.Errorf("git's configuration names more than %d paths", maxGitNamed)

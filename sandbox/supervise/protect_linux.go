@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -21,10 +22,14 @@ type guarded struct {
 }
 
 // protectNamed implements keeper: what the configuration of repositories names now is
-// protected from now on, and what it named before still is.
+// protected from now on, and what it named before still is. Nothing inside moves a
+// repository meanwhile.
 func (c *closure) protectNamed() error {
+	release := c.guard.Hold(protectTime)
+	defer release()
 	c.naming.Lock()
 	defer c.naming.Unlock()
+	repos, unknown := c.takeKnown()
 	r, err := openGit(c.roots()...)
 	if err != nil {
 		return fmt.Errorf("reading git's configuration: %w", err)
@@ -33,26 +38,36 @@ func (c *closure) protectNamed() error {
 	for _, root := range c.roots() {
 		r.repository(r.gitDir(root), root)
 	}
-	for _, repo := range c.known {
+	for _, repo := range repos {
 		r.repository(placeIn(c.project(), repo.Dir), placeIn(c.project(), repo.Tree))
 	}
 	for i := range c.guarded {
-		g := &c.guarded[i]
-		before := len(g.git.Files)
-		for _, rel := range below(g.tree, r.named...) {
-			if !slices.Contains(g.git.Files, rel) && len(g.git.Files) < maxGitNamed {
-				g.git.Files = append(g.git.Files, rel)
-			}
+		if err := c.protectFiles(&c.guarded[i], below(c.guarded[i].tree, r.named...)); err != nil {
+			return err
 		}
-		if len(g.git.Files) == before {
-			continue
-		}
-		p, err := policy.NewProtection(c.writes, g.git)
-		if err != nil {
-			return fmt.Errorf("protecting files of %s: %w", g.tree, err)
-		}
-		renew(g.now, func(t *treePolicy) { t.protection = p })
 	}
+	return cmp.Or(unknown, r.err)
+}
+
+// protectFiles protects files of a tree besides those that are.
+func (c *closure) protectFiles(g *guarded, rels []string) error {
+	known := map[string]bool{}
+	for _, rel := range g.git.Files {
+		known[rel] = true
+	}
+	rels = slices.DeleteFunc(rels, func(rel string) bool { return known[rel] })
+	switch {
+	case len(rels) == 0:
+		return nil
+	case len(rels)+len(known) > maxGitNamed:
+		return errNamed
+	}
+	g.git.Files = append(g.git.Files, rels...)
+	p, err := policy.NewProtection(c.writes, g.git)
+	if err != nil {
+		return fmt.Errorf("protecting files of %s: %w", g.tree, err)
+	}
+	renew(g.now, func(t *treePolicy) { t.protection = p })
 	return nil
 }
 

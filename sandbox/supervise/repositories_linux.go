@@ -3,38 +3,70 @@ package supervise
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gander.dev/gander/sandbox"
 )
 
-// Bounds of looking for repositories.
+// Bounds of looking for repositories: to look into them, and to protect what they name.
 const (
 	repositoriesTime = 10 * time.Second
 	maxRepositories  = 64
+	protectTime      = 30 * time.Second
+	maxProtecting    = 5000
 )
 
 // repositories implements keeper.
 func (c *closure) repositories() sandbox.Repositories {
+	s := c.find(repositoriesTime)
+	all := s.result()
+	c.naming.Lock()
+	defer c.naming.Unlock()
+	if s.err == nil && !s.partial && (c.known == nil || len(c.known) > 0) {
+		c.known = slices.Clone(all)
+	}
+	if len(all) > maxRepositories {
+		return sandbox.Repositories{Found: all[:maxRepositories], Partial: true}
+	}
+	return sandbox.Repositories{Found: all, Partial: s.partial}
+}
+
+// takeKnown are all repositories: those that repositories has found before anything ran
+// inside, the first time, and those that there are now later. With an error there may be
+// more. naming is held.
+func (c *closure) takeKnown() ([]sandbox.Repository, error) {
+	known := c.known
+	c.known = []sandbox.Repository{}
+	if len(known) > 0 {
+		return known, nil
+	}
+	s := c.find(protectTime)
+	all := s.result()
+	if s.err == nil && s.partial {
+		s.err = fmt.Errorf("there is more below %s than can be looked through for git repositories (%v, %d repositories)", s.project, protectTime, maxProtecting)
+	}
+	return all, s.err
+}
+
+// find looks for repositories for so long.
+func (c *closure) find(atMost time.Duration) *search {
 	s := &search{
 		project: c.project(), roots: c.roots(), closed: func(dir string) bool { return c.ignored(dir, true) },
-		until: time.Now().Add(repositoriesTime), found: map[sandbox.Repository]bool{},
+		until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
 	}
 	for _, root := range s.roots {
 		s.below(root, root)
 	}
-	found := s.result()
-	c.naming.Lock()
-	c.known = found.Found
-	c.naming.Unlock()
-	return found
+	return s
 }
 
 // search looks for repositories by the names of directory entries. Of files it reads
@@ -46,16 +78,36 @@ type search struct {
 	until   time.Time
 	found   map[sandbox.Repository]bool
 	partial bool
+	err     error // what could not be looked at, the first
 }
 
-// below looks through a directory, whose files are, or would be, at tree. What cannot
-// be looked at cannot be read inside either.
+// fail notes what could not be looked at, unless it is elsewhere, closed or somebody
+// else's: nothing inside gets at what is in it then.
+func (s *search) fail(path string, err error) {
+	if s.err != nil || err == nil || isAbsent(err) || s.closed(path) || isForeign(path) {
+		return
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); !ok || s.has(e.Path) {
+		s.err = errUnread(path, err)
+	}
+}
+
+// isForeign reports whether a directory cannot be entered, and not be opened by its mode.
+func isForeign(path string) bool {
+	var st unix.Stat_t
+	self := uint32(os.Getuid())
+	return unix.Lstat(path, &st) == nil && self != 0 && st.Uid != self && unix.Access(path, unix.X_OK) != nil
+}
+
+// below looks through a directory, whose files are, or would be, at tree.
 func (s *search) below(dir, tree string) {
 	at := func(path string) string { return tree + strings.TrimPrefix(filepath.Dir(path), dir) }
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil || path == dir:
-		case d.IsDir() && (len(s.found) > maxRepositories || time.Now().After(s.until)):
+		case err != nil:
+			s.fail(path, err)
+		case path == dir:
+		case d.IsDir() && (len(s.found) > maxProtecting || time.Now().After(s.until)):
 			s.partial = true
 			return fs.SkipAll
 		case d.Name() == ".git":
@@ -63,7 +115,7 @@ func (s *search) below(dir, tree string) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case d.Name() == "HEAD" && isBare(filepath.Dir(path)):
+		case d.Name() == "HEAD" && s.isBare(filepath.Dir(path)):
 			s.gitDir(filepath.Dir(path), at(path))
 			return fs.SkipDir // of what it is in
 		}
@@ -74,8 +126,10 @@ func (s *search) below(dir, tree string) {
 // entry takes a ".git" of a work tree: a directory, or what leads to one. That of the
 // project, or another root, is one whatever it is.
 func (s *search) entry(path, tree string) {
-	switch dir, err := gitDirOf(path); {
-	case err == nil && s.has(dir) && (exists(dir, "HEAD") || exists(dir, "objects")):
+	dir, err := gitDirOf(path)
+	s.fail(path, err)
+	switch {
+	case err == nil && s.has(dir) && (s.exists(dir, "HEAD") || s.exists(dir, "objects")):
 		s.gitDir(dir, tree)
 	case tree == s.project, slices.Contains(s.roots, tree):
 		s.add(path, tree)
@@ -88,34 +142,31 @@ func gitDirOf(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := readPlain(dir)
-	if err != nil {
-		return dir, nil //nolint:nilerr // it is no file
+	text, err := readFile(dir)
+	if errors.Is(err, errNoFile) {
+		return dir, nil
 	}
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir:")
-	if !ok {
-		return "", errors.New("not a file that leads to a git directory")
+	if err != nil || !ok {
+		return "", cmp.Or(err, errNoFile)
 	}
 	return filepath.EvalSymlinks(from(filepath.Dir(path), strings.TrimSpace(to)))
 }
 
 // isBare reports whether git takes a directory itself for a repository.
-func isBare(dir string) bool {
+func (s *search) isBare(dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			s.fail(dir, err)
 			return false
 		}
 	}
 	return true
 }
 
-// readPlain reads a regular file that may be somebody else's.
-func readPlain(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe has no other end
-	if err != nil {
-		return nil, err
-	}
-	return readRegular(f)
+// readFile reads a regular file that may be somebody else's.
+func readFile(path string) ([]byte, error) {
+	return readPlain(func(flags int) (*os.File, error) { return os.OpenFile(path, flags, 0) })
 }
 
 // gitDir takes a git directory. Those of submodules are below it, also of such that
@@ -141,15 +192,23 @@ func (s *search) has(path string) bool {
 	return slices.ContainsFunc(s.roots, func(root string) bool { return isIn(path, root) })
 }
 
-func exists(dir, name string) bool {
+func (s *search) exists(dir, name string) bool {
 	_, err := os.Lstat(filepath.Join(dir, name))
+	s.fail(dir, err)
 	return err == nil
 }
 
-// result is what was found, in order.
-func (s *search) result() sandbox.Repositories {
+// result is what was found, in order: bare repositories, which can be made inside, come
+// last.
+func (s *search) result() []sandbox.Repository {
+	bare := func(r sandbox.Repository) int {
+		if r.Dir == r.Tree {
+			return 1
+		}
+		return 0
+	}
 	all := slices.SortedFunc(maps.Keys(s.found), func(a, b sandbox.Repository) int {
-		return cmp.Or(strings.Compare(a.Dir, b.Dir), strings.Compare(a.Tree, b.Tree))
+		return cmp.Or(bare(a)-bare(b), strings.Compare(a.Dir, b.Dir), strings.Compare(a.Tree, b.Tree))
 	})
 	dirs := map[string]bool{}
 	for _, r := range all {
@@ -158,19 +217,16 @@ func (s *search) result() sandbox.Repositories {
 	for i := range all {
 		all[i].Linked = s.linked(all[i].Dir, dirs)
 	}
-	if len(all) > maxRepositories {
-		all, s.partial = all[:maxRepositories], true
-	}
-	return sandbox.Repositories{Found: all, Partial: s.partial}
+	return all
 }
 
 // linked reports whether a git directory is that of a linked work tree of one that was
 // found.
 func (s *search) linked(dir string, found map[string]bool) bool {
 	at := placeIn(s.project, dir)
-	text, err := readPlain(filepath.Join(at, "commondir"))
+	text, err := readFile(filepath.Join(at, "commondir"))
 	if err != nil {
-		return false
+		return false // protectNamed reads it, too
 	}
 	common, err := filepath.EvalSymlinks(from(at, strings.TrimSpace(string(text))))
 	return err == nil && common != at && found[nameIn(s.project, common)]

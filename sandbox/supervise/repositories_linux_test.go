@@ -3,10 +3,15 @@ package supervise
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gander.dev/gander/sandbox"
 )
@@ -56,8 +61,8 @@ func TestRepositoriesAreFound(t *testing.T) {
 			closed := filepath.Join(project, "private")
 			s := &search{project: project, roots: []string{project}, closed: func(dir string) bool { return filepath.Dir(filepath.Dir(dir)) == closed }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
 			s.below(project, project)
-			if got := s.result(); !slices.Equal(got.Found, tt.want) || got.Partial {
-				t.Errorf("%+v, want %+v", got, tt.want)
+			if got := s.result(); !slices.Equal(got, tt.want) || s.partial || s.err != nil {
+				t.Errorf("%+v, %v, want %+v", got, s.err, tt.want)
 			}
 		})
 	}
@@ -85,34 +90,91 @@ func TestRepositoriesInFurtherDirectories(t *testing.T) {
 		for _, root := range roots {
 			s.below(root, root)
 		}
-		if got := s.result(); !slices.Equal(got.Found, want) || got.Partial {
+		if got := s.result(); !slices.Equal(got, want) || s.partial || s.err != nil {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 	s := &search{project: project, roots: []string{project, filepath.Join(top, "else")}, closed: func(string) bool { return false }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
 	s.below(s.roots[1], s.roots[1])
-	if got := s.result().Found; len(got) != 1 || got[0].Tree != s.roots[1] {
+	if got := s.result(); len(got) != 1 || got[0].Tree != s.roots[1] {
 		t.Errorf("of a directory whose repository is elsewhere %+v is found", got)
 	}
 }
 
-// A project with too many repositories, or files, says so.
+// searched looks for all repositories of a project.
+func searched(project string, until time.Time) *search {
+	s := &search{project: project, roots: []string{project}, closed: func(string) bool { return false }, until: until, found: map[sandbox.Repository]bool{}}
+	s.below(project, project)
+	return s
+}
+
+// A project with too many repositories, or files, says so, and what can be made inside
+// puts no other out of sight.
 func TestRepositoriesAreBounded(t *testing.T) {
 	project := t.TempDir()
-	for i := range maxRepositories + 1 {
-		if err := os.MkdirAll(filepath.Join(project, string(rune('0'+i)), ".git", "objects"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	script := "make() { " + gitDir + "; }; i=0; while [ $i -lt 70 ]; do make 00/$i; i=$((i+1)); done; make lib/r/.git"
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
+	cmd.Dir = project
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	find := func(until time.Time) sandbox.Repositories {
-		s := &search{project: project, roots: []string{project}, closed: func(string) bool { return false }, until: until, found: map[sandbox.Repository]bool{}}
-		s.below(project, project)
-		return s.result()
+	s := searched(project, time.Now().Add(time.Minute))
+	if got := s.result(); len(got) != 71 || got[0].Dir != "lib/r/.git" || s.partial {
+		t.Errorf("%d were found, partial: %v, the first: %v", len(got), s.partial, got[:min(1, len(got))])
 	}
-	if got := find(time.Now().Add(time.Minute)); len(got.Found) != maxRepositories || !got.Partial {
-		t.Errorf("%d of many were found, partial: %v", len(got.Found), got.Partial)
+	if s := searched(project, time.Now()); len(s.result()) != 0 || !s.partial {
+		t.Errorf("%d were found in no time, partial: %v", len(s.result()), s.partial)
 	}
-	if got := find(time.Now()); len(got.Found) != 0 || !got.Partial {
-		t.Errorf("%d were found in no time, partial: %v", len(got.Found), got.Partial)
+}
+
+// A directory or file that cannot be read, and that somebody inside could make readable
+// again, is not taken for one without a repository.
+func TestRepositoriesCannotBeHidden(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	for name, script := range map[string]string{
+		"a directory":              "chmod 0311 lib",
+		"a directory's entries":    "chmod 0644 lib",
+		"the repository's":         "chmod 0 lib/r",
+		"its git directory":        "chmod 0 lib/r/.git",
+		"a file that leads to one": "mv lib/r/.git g; echo gitdir: ../../g > lib/r/.git; chmod 0 lib/r/.git",
+		"a bare one":               "chmod 0644 bare",
+	} {
+		t.Run(name, func(t *testing.T) {
+			project := t.TempDir()
+			t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwx", project).Run() })
+			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "make() { "+gitDir+"; }; make lib/r/.git; make bare; "+script)
+			cmd.Dir = project
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if s := searched(project, time.Now().Add(time.Minute)); s.err == nil || !strings.Contains(s.err.Error(), "permission") {
+				t.Errorf("%v, and found %v", s.err, s.result())
+			}
+		})
+	}
+}
+
+// A file that another program has a lease on is waited for, and not without end.
+func TestLeasedConfiguration(t *testing.T) {
+	signal.Ignore(syscall.SIGIO) // by which the holder is told
+	t.Cleanup(func() { signal.Reset(syscall.SIGIO) })
+	tree := t.TempDir()
+	layOut(t, tree, map[string]string{".git/config": "[core]\nhooksPath=h\n"})
+	f, err := os.Open(filepath.Join(tree, ".git", "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skip("no leases here: ", err)
+	}
+	if got, err := gitPlaces(tree, ""); err == nil {
+		t.Errorf("a configuration that cannot be opened names %q", got.Files)
+	}
+	time.AfterFunc(2*leaseTime, func() { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK) })
+	if got, err := gitPlaces(tree, ""); err != nil || !slices.Equal(got.Files, []string{"h"}) {
+		t.Errorf("%q, %v", got.Files, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 
 	"gander.dev/gander/sandbox/policy"
 )
@@ -174,7 +175,8 @@ func (c *Config) read(path string, f *file, project bool) error {
 	return errors.Join(d.errs...)
 }
 
-// readRegular reads a file that may be somebody else's: no device, no pipe, not huge.
+// readRegular reads a file that may be somebody else's: no device, no pipe, not huge, and
+// none that another program has a lease on.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -183,11 +185,14 @@ func readRegular(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, cause(err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
 	return readAll(f)
 }
 
