@@ -152,8 +152,9 @@ type RuleKeeper interface {
 	// repositories. Links to directories are not followed, and git is not asked, so that some
 	// may be broken.
 	Repositories(ctx context.Context) (Repositories, error)
-	// ProtectNamed protects from being written what the configuration of the repositories
-	// that Repositories found has git run, or read configuration or hooks from, now.
+	// ProtectNamed looks for repositories, for half a minute at most and as Repositories
+	// does, and protects from being written what their configuration has git run, or read
+	// configuration or hooks from, now. An error says why there may be more.
 	ProtectNamed(ctx context.Context) error
 	// CloseGit closes what git's object stores in the project hold now, and what anything
 	// outside adds to them later; what is made inside from now on can be read. It returns

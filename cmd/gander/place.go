@@ -109,11 +109,16 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 	return sb, done, nil
 }
 
-// keepGit does what the policy says about closed files that git keeps, where it does
-// not leave it at words: what a person runs by hand reads what it likes then.
+// keepGit protects what git's configuration names, and does what the policy says about
+// closed files that git keeps, where it does not leave it at words: what a person runs by
+// hand reads what it likes then.
 func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examination) error {
 	if e.Git == policy.GitWarn {
-		return nil
+		notices, err := e.Protect(ctx, sb)
+		for _, text := range notices {
+			a.log.Warn(text)
+		}
+		return err
 	}
 	found, err := e.Examine(ctx, sb)
 	if router.Refused(err) {

@@ -69,15 +69,18 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 	done := make(chan struct{})
 	account := newMeter(ctx, in.sb, k.log)
 	silence := time.NewTimer(k.o.silence)
-	go func() { // ends with the loop's output, which ends with the sandbox
+	var refused error // an iteration
+	go func() {       // ends with the loop's output, which ends with the sandbox
 		defer close(done)
 		defer silence.Stop()
 		l.read(func(o loop.Output) {
 			silence.Stop() // the time that events take to be kept is not the loop's
 			account.correct(ctx, &o)
 			k.hear(o)
-			if o.Event != nil && o.Event.Type == telemetry.IterationStart {
-				in.begin(ctx, l)
+			if o.Event != nil && o.Event.Type == telemetry.IterationStart && refused == nil {
+				if refused = in.begin(ctx, l); refused != nil {
+					_ = in.sb.Close() // close says the error, if there is one
+				}
 			}
 			silence.Reset(k.o.silence)
 		})
@@ -96,7 +99,7 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return nil
 	}
-	why := cmp.Or(silent, l.outcome(context.WithoutCancel(ctx)))
+	why := cmp.Or(refused, silent, l.outcome(context.WithoutCancel(ctx)))
 	if len(l.stderr) > 0 {
 		k.log.Warn("the loop's last words", "stderr", string(l.stderr))
 	}
@@ -155,21 +158,19 @@ func (in *incarnation) make(ctx context.Context) (start loop.Start, env []string
 
 // begin lets an iteration run that the loop has announced, when what has come to the
 // sandbox since the last was looked at.
-func (in *incarnation) begin(ctx context.Context, l *process) {
+func (in *incarnation) begin(ctx context.Context, l *process) error {
 	if in.k.o.Again == nil {
-		return
+		return nil
 	}
 	said, err := in.k.o.Again(ctx)
-	switch {
-	case ctx.Err() != nil: // there is to be none
-		return
-	case err != nil:
-		said = []string{fmt.Sprintf("What came to git's objects since the last iteration stays closed to the agent (%v).", err)}
+	if err != nil || ctx.Err() != nil { // there is to be none
+		return err
 	}
 	for _, text := range said {
 		in.notice(text)
 	}
 	l.send(loop.Command{Type: loop.CommandBegin})
+	return nil
 }
 
 // openWays opens what leads out of the sandbox.

@@ -32,7 +32,7 @@ type Options struct {
 	// the loop from starting.
 	Examine func(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec) (notices []string, err error)
 	// Again looks at the sandbox that Examine saw last once more, before an iteration runs
-	// in it; an error is told like a notice. Nil does not.
+	// in it; after an error there is another sandbox. Nil does not.
 	Again func(ctx context.Context) (notices []string, err error)
 	// OpenModel opens the way to the model, observe hears what became of each call.
 	OpenModel func(notice func(text string), observe func(loop.ModelEvent)) (Model, error)

@@ -204,7 +204,10 @@ func TestFilesWithoutAHold(t *testing.T) {
 }
 
 // rulesDriver makes sandboxes that start nothing and keep the rules of a gitSandbox.
-type rulesDriver struct{ *fakeDriver }
+type rulesDriver struct {
+	*fakeDriver
+	unread func() error
+}
 
 func (d rulesDriver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	sb, err := d.fakeDriver.Create(ctx, spec)
@@ -215,7 +218,7 @@ func (d rulesDriver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.San
 	return struct {
 		*fakeSandbox
 		sandbox.RuleKeeper
-	}{made, &gitSandbox{fakeSandbox: made}}, nil
+	}{made, &gitSandbox{fakeSandbox: made, unread: d.unread}}, nil
 }
 
 // What the sandbox itself does not let be written, such as the hooks of a repository
@@ -230,7 +233,7 @@ func TestFilesThatTheSandboxProtects(t *testing.T) {
 			}
 		}
 	}, func(r *rig) {
-		r.opts.Drivers = []sandbox.Driver{rulesDriver{r.driver}}
+		r.opts.Drivers = []sandbox.Driver{rulesDriver{fakeDriver: r.driver}}
 	})
 	s := r.editor.NewSession(t, project)
 	for range 2 {
@@ -242,6 +245,23 @@ func TestFilesThatTheSandboxProtects(t *testing.T) {
 	if n := r.journal.count("protect named"); n != 3 {
 		t.Errorf("git's configuration was read %d times", n)
 	}
+}
+
+// What git's configuration names may be unknown before a later prompt: the agent is not
+// asked then, and is again when it is known.
+func TestPromptWhereConfigurationIsUnread(t *testing.T) {
+	var unread error
+	r, _ := fileRig(t, func(func(string, map[string]any) (string, error)) {}, func(r *rig) {
+		r.opts.Drivers = []sandbox.Driver{rulesDriver{r.driver, func() error { return unread }}}
+	})
+	s := r.editor.NewSession(t, t.TempDir())
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	unread = errors.New("it cannot be read")
+	if got := r.ask(t, s.SessionID, "x"); got.err == nil || !strings.Contains(got.err.Error(), unread.Error()) {
+		t.Errorf("%+v", got)
+	}
+	unread = nil
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
 }
 
 // An agent that has not answered yet runs already: its names are held, too.

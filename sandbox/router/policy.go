@@ -67,14 +67,12 @@ func (b *backend) examine() (err error) {
 }
 
 // examineAgain does so for what has come to git since, before a turn.
-func (b *backend) examineAgain(ctx context.Context) {
+func (b *backend) examineAgain(ctx context.Context) error {
 	said, err := b.examined.Again(ctx)
-	if err != nil && ctx.Err() == nil {
-		said = []string{fmt.Sprintf("What came to git's objects since the last prompt stays closed to the agent (%v).", err)}
-	}
 	for _, text := range said {
 		b.s.notice("warning", text)
 	}
+	return err
 }
 
 // Examination is of a sandbox that was just made.
@@ -92,16 +90,18 @@ type Examination struct {
 type Examined struct {
 	git    string
 	driver string
+	weaker bool               // may it be?
 	survey *survey            // nil where no rules are kept
 	keeper sandbox.RuleKeeper // so, too
 	hiding *hiding            // nil where git hides nothing
+	lacks  string             // what is weaker, in a sentence
 }
 
 // Examine finds out what a sandbox's rules close of a project, and what git keeps of
 // it, before anything hostile runs inside, and does what the policy's git says about
 // that. The error says why nothing may run.
 func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined, error) {
-	found := &Examined{git: e.Git, driver: e.Driver.Name()}
+	found := e.newExamined()
 	strict := e.Git != policy.GitWarn && found.driver != Off
 	keeper, ok := sb.(sandbox.RuleKeeper)
 	if !ok {
@@ -123,7 +123,7 @@ func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined
 	if e.Git == policy.GitHide && strict {
 		found.hiding = &hiding{driver: e.Driver, spec: e.Spec, stateDir: e.StateDir, keeper: keeper}
 		found.survey.tracked, err = found.hiding.hide(ctx)
-		return found, errors.Join(err, keeper.ProtectNamed(ctx))
+		return found, errors.Join(err, found.protect(ctx))
 	}
 	repos, err := keeper.Repositories(short)
 	if err != nil {
@@ -131,7 +131,48 @@ func (e Examination) Examine(ctx context.Context, sb sandbox.Sandbox) (*Examined
 	} else {
 		found.survey.tracked = findTracked(short, sb, keeper, repos)
 	}
-	return found, errors.Join(found.survey.tracked.act(e.Git), keeper.ProtectNamed(ctx))
+	return found, errors.Join(found.survey.tracked.act(e.Git), found.protect(ctx))
+}
+
+// newExamined is the beginning of what an examination finds.
+func (e Examination) newExamined() *Examined {
+	return &Examined{git: e.Git, driver: e.Driver.Name(), weaker: e.Spec.Rules != nil && e.Spec.Rules.Optional}
+}
+
+// protect has protected what git's configuration names now. Where the sandbox may be
+// weaker it notes what is not.
+func (e *Examined) protect(ctx context.Context) error {
+	e.lacks = ""
+	err := e.keeper.ProtectNamed(ctx)
+	if err != nil && e.weaker && ctx.Err() == nil {
+		e.lacks = fmt.Sprintf("Files that git's configuration names can be written inside (%v).", err)
+		return nil
+	}
+	return err
+}
+
+// Protect has protected what git's configuration in the project names, and looks at
+// nothing else. It returns what a person should know.
+func (e Examination) Protect(ctx context.Context, sb sandbox.Sandbox) (notices []string, err error) {
+	keeper, ok := sb.(sandbox.RuleKeeper)
+	if !ok {
+		return nil, nil
+	}
+	if _, err := keeper.Judge(ctx, nil); err != nil {
+		return nil, nil //nolint:nilerr // a weaker sandbox, which says so itself
+	}
+	found := e.newExamined()
+	found.keeper = keeper
+	err = found.protect(ctx)
+	return found.saysWeaker(), err
+}
+
+// saysWeaker is what is weaker, as a list.
+func (e *Examined) saysWeaker() []string {
+	if e.lacks == "" {
+		return nil
+	}
+	return []string{e.lacks}
 }
 
 // Notices are what the person should know.
@@ -142,26 +183,36 @@ func (e *Examined) Notices() (all []string) {
 	if e.survey.closed.Count > 0 {
 		all = append(all, "In this "+e.driver+" sandbox "+sayClosed(e.survey.closed)+".")
 	}
-	return append(all, e.survey.tracked.notices(e.git)...)
+	return append(append(all, e.survey.tracked.notices(e.git)...), e.saysWeaker()...)
 }
 
 // Again does for what has come to git from outside since, or after a change of the
 // rules, what the policy's git says, and returns what is new for the person to know.
-// Until then, and after an error, that is closed where the policy hides anything.
-func (e *Examined) Again(ctx context.Context) ([]string, error) {
+// Until then that is closed where the policy hides anything. The error says why nothing
+// more may run.
+func (e *Examined) Again(ctx context.Context) (said []string, err error) {
 	if e.keeper != nil {
-		if err := e.keeper.ProtectNamed(ctx); err != nil {
+		before := e.lacks
+		if err := e.protect(ctx); err != nil {
 			return nil, err
+		}
+		if e.lacks != before {
+			said = e.saysWeaker()
 		}
 	}
 	if e.hiding == nil {
-		return nil, nil
+		return said, nil
 	}
 	t, changed, err := e.hiding.again(ctx)
-	if err != nil || !changed {
-		return nil, err
+	switch {
+	case ctx.Err() != nil:
+		return said, ctx.Err()
+	case err != nil:
+		return append(said, fmt.Sprintf("What came to git's objects since they were last looked at stays closed to the agent (%v).", err)), nil
+	case !changed:
+		return said, nil
 	}
-	return t.notices(e.git), nil
+	return append(said, t.notices(e.git)...), nil
 }
 
 // act does what a policy's git says about closed files that git keeps, but for hiding them.
@@ -190,7 +241,7 @@ func (b *backend) sayPolicy() {
 func (b *backend) policyNotices() []notice {
 	all := []notice{{"info", fmt.Sprintf("In this %s sandbox %s; %s; %s cannot be written. All of it: gander policy show.",
 		b.driver.Name(), b.sayNetwork(), sayClosed(b.examined.survey.closed), b.sayProtected())}}
-	for _, text := range b.examined.survey.tracked.notices(b.policy.Git) {
+	for _, text := range append(b.examined.survey.tracked.notices(b.policy.Git), b.examined.saysWeaker()...) {
 		all = append(all, notice{"warning", text})
 	}
 	if n := len(b.policy.Refused); n > 0 {

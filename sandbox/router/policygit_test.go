@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -22,6 +23,7 @@ type gitSandbox struct {
 	*fakeSandbox
 	closedGit bool
 	tooMany   bool // repositories
+	unread    func() error
 }
 
 func (s *gitSandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
@@ -55,7 +57,10 @@ func (s *gitSandbox) MayWrite(_ context.Context, path string) (bool, error) {
 
 func (s *gitSandbox) ProtectNamed(context.Context) error {
 	s.d.journal.add("protect named")
-	return nil
+	if s.unread == nil {
+		return nil
+	}
+	return s.unread()
 }
 
 func (s *gitSandbox) Repositories(context.Context) (found sandbox.Repositories, err error) {
@@ -215,6 +220,40 @@ func TestGitPolicies(t *testing.T) {
 	b.sb = sb.fakeSandbox
 	if err := b.examine(); err == nil {
 		t.Error("a sandbox without rules hides")
+	}
+}
+
+// TestUnreadConfiguration: nothing runs where it is not known what git's configuration
+// names, also not later, unless the sandbox may be weaker, which says so.
+func TestUnreadConfiguration(t *testing.T) {
+	needGit(t)
+	unread := errors.New("it cannot be read")
+	for _, git := range []string{policy.GitWarn, policy.GitRefuse, policy.GitHide} {
+		b, sb := gitBackend(t, "git init -q .", git)
+		now := unread
+		sb.unread = func() error { return now }
+		e := Examination{Driver: b.driver, Spec: b.made, StateDir: t.TempDir(), Git: git}
+		if _, err := e.Protect(t.Context(), sb); !errors.Is(err, unread) {
+			t.Errorf("%s: %v", git, err)
+		}
+		if err := b.examine(); !errors.Is(err, unread) {
+			t.Errorf("%s: %v", git, err)
+		}
+		now = nil
+		if err := b.examine(); err != nil {
+			t.Fatal(err)
+		}
+		now = unread
+		if _, err := b.examined.Again(t.Context()); !errors.Is(err, unread) {
+			t.Errorf("%s, again: %v", git, err)
+		}
+		b.made.Rules.Optional = true
+		if said, err := e.Protect(t.Context(), sb); err != nil || len(said) != 1 || !strings.Contains(said[0], unread.Error()) {
+			t.Errorf("%s, weaker: %q, %v", git, said, err)
+		}
+		if err := b.examine(); err != nil || !slices.Equal(b.examined.Notices()[1:], b.examined.saysWeaker()) {
+			t.Errorf("%s, weaker: %v, %q", git, err, b.examined.Notices())
+		}
 	}
 }
 

@@ -153,7 +153,6 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 		return nil, err
 	}
 	defer t.release(b)
-	b.examineAgain(t.ctx)
 	mark, err := b.sb.Mark(t.ctx)
 	switch {
 	case t.ctx.Err() != nil:
@@ -161,6 +160,12 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	case err != nil:
 		b.stop() // what cannot be marked cannot be cleaned up after
 		return nil, acp.Internal(fmt.Sprintf("the sandbox does not work any more (%v); the next prompt starts a fresh one and goes on with this conversation", err), nil)
+	}
+	switch err := b.examineAgain(t.ctx); {
+	case t.ctx.Err() != nil:
+		return nil, t.ctx.Err()
+	case err != nil:
+		return nil, acp.Internal(fmt.Sprintf("the agent was not asked: %v", err), nil)
 	}
 	if err := t.s.leaks.Wait(t.ctx); err != nil {
 		return nil, err

@@ -324,6 +324,7 @@ func TestWrites(t *testing.T, newDriver NewDriver, owner int) {
 			}
 		})
 	})
+	t.Run("a later repository", func(t *testing.T) { testLaterRepository(t, sb, spec.WorkingDir) })
 	for _, a := range writeAttacks() {
 		if !has[a.needs] {
 			t.Logf("%s: not tried, there is no %s inside", a.name, a.needs)
@@ -334,6 +335,25 @@ func TestWrites(t *testing.T, newDriver NewDriver, owner int) {
 		Run(t, sb, a.script, gitEnv()...)
 		if diff := cmp.Diff(before, protectedFiles(t, spec.WorkingDir)); diff != "" {
 			t.Errorf("%s: something protected was changed:\n%s", a.name, diff)
+		}
+	}
+}
+
+// testLaterRepository tests that what a repository names that comes to the project later
+// is protected from the next look on, and that it cannot be hidden from that.
+func testLaterRepository(t *testing.T, sb sandbox.Sandbox, project string) {
+	t.Helper()
+	keeper := sb.(sandbox.RuleKeeper)
+	Run(t, sb, "for i in $(seq 100 170); do mkdir -p 00/$i/objects 00/$i/refs; : > 00/$i/HEAD; done")
+	if out, err := outside(t, project, "git init -q --template= lib/late && git -C lib/late config core.hooksPath hk && chmod -R a+rwX lib"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := keeper.ProtectNamed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range []string{"mkdir -p lib/late/hk && echo x > lib/late/hk/pre-commit", "mv lib l"} {
+		if _, _, st := Run(t, sb, script); st.Code == 0 {
+			t.Errorf("%s: it was done", script)
 		}
 	}
 }
