@@ -49,7 +49,11 @@ func errUnread(path string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
 	}
-	return fmt.Errorf("%s cannot be read (%w), and git may run what is named there; give yourself read permission", path, err)
+	todo := ""
+	if errors.Is(err, fs.ErrPermission) {
+		todo = "; give yourself read permission"
+	}
+	return fmt.Errorf("%s cannot be read (%w), and git may run what is named there%s", path, err, todo)
 }
 
 // gitReader collects what git's configuration names. It reads in some directories
