@@ -17,6 +17,8 @@ import (
 const (
 	// relist is how long it takes until it is tried again to list what could not be.
 	relist = time.Second
+	// relistForeign is the same for directories of other users.
+	relistForeign = 30 * time.Second
 	// relists is how often a tree is listed anew, in which names move meanwhile.
 	relists = 3
 	// maxIndexed bounds the path of a directory that is listed. Programs inside can make
@@ -34,6 +36,7 @@ type linkIndex struct {
 	tree    *tree
 	log     *slog.Logger
 	renames *renames
+	caller  uint32 // the user that asks
 
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -46,25 +49,30 @@ type linkIndex struct {
 	lost      bool                // events were
 	unwatched bool                // something could not be watched
 	partial   bool                // something could not be listed, and inodes may lack some
+	foreign   bool                // the same of directories of other users, closed to the caller
 	listed    time.Time
 	told      bool
 	events    []byte // that have not been looked at
 	queue     [4 << 10]byte
 }
 
-func newLinkIndex(t *tree, log *slog.Logger, r *renames) *linkIndex {
-	return &linkIndex{tree: t, log: log, renames: r, fd: -1, top: -1}
+func newLinkIndex(t *tree, g *Guard) *linkIndex {
+	x := &linkIndex{tree: t, log: g.o.Log, renames: &g.renames, caller: uint32(unix.Geteuid()), fd: -1, top: -1}
+	if id := g.o.Identity; id != nil {
+		x.caller = uint32(id.UID)
+	}
+	return x
 }
 
 // access is what is left of a file with several links, whatever the name that it was
-// opened by.
-func (x *linkIndex) access(i inode) Access {
+// opened by, and of this owner.
+func (x *linkIndex) access(i inode, owner uint32) Access {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.isCurrent() {
 		asProcess(x.update)
 	}
-	if _, near := x.devices[i.dev]; near && x.partial {
+	if _, near := x.devices[i.dev]; near && (x.partial || x.foreign && owner != x.caller) {
 		return None
 	}
 	return x.inodes[i]
@@ -98,7 +106,7 @@ func (x *linkIndex) forget() {
 
 // isStale reports whether the index has to be made anew.
 func (x *linkIndex) isStale() bool {
-	return x.policy != x.tree.policy() || x.lost || x.unwatched || x.partial
+	return x.policy != x.tree.policy() || x.lost || x.unwatched || x.partial || x.foreign && time.Since(x.listed) >= relistForeign
 }
 
 // isCurrent reports whether nothing has happened since the last look.
@@ -136,7 +144,7 @@ func (x *linkIndex) list() {
 	policy := x.tree.policy()
 	known, same := x.inodes, x.policy == policy
 	x.dirs, x.inodes, x.devices, x.events = map[int32]string{}, map[inode]Access{}, map[uint64]struct{}{}, nil
-	x.lost, x.unwatched, x.partial, x.policy, x.listed = false, false, false, policy, time.Now()
+	x.lost, x.unwatched, x.partial, x.foreign, x.policy, x.listed = false, false, false, false, policy, time.Now()
 	var st unix.Stat_t
 	if unix.Fstat(x.tree.fd, &st) == nil {
 		x.devices[st.Dev] = struct{}{}
@@ -151,7 +159,7 @@ func (x *linkIndex) list() {
 	} else {
 		x.add("")
 	}
-	if x.partial && same {
+	if (x.partial || x.foreign) && same {
 		for i, access := range known {
 			x.inodes[i] = max(x.inodes[i], access)
 		}
@@ -164,11 +172,24 @@ func (x *linkIndex) fail(rel string, err error) {
 	if gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP); gone && rel != "" {
 		return
 	}
-	x.partial = true
+	what := "files with several hard links are closed"
+	if errors.Is(err, unix.EACCES) && x.isForeign(rel) {
+		x.foreign, what = true, "files of others with several hard links are closed"
+	} else {
+		x.partial = true
+	}
 	if !x.told {
 		x.told = true
-		x.log.Warn("files with several hard links are closed, as not every directory can be looked at for closed ones", "directory", path.Join(x.tree.path, rel), "err", err)
+		x.log.Warn(what+", as not every directory can be looked at for closed ones", "directory", path.Join(x.tree.path, rel), "err", err)
 	}
+}
+
+// isForeign reports whether a directory is another user's, and by its mode nobody else
+// enters it: what is in it is closed to the caller by all its names there.
+func (x *linkIndex) isForeign(rel string) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(x.top, orHere(rel), &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && st.Uid != x.caller && st.Mode&0o011 == 0
 }
 
 // add takes in a directory and all below it.

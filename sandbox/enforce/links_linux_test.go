@@ -99,7 +99,7 @@ func indexOf(t *testing.T) (x *linkIndex, twin, plain inode) {
 
 func expectAccess(t *testing.T, when string, x *linkIndex, i inode, want Access) {
 	t.Helper()
-	if got := x.access(i); got != want {
+	if got := x.access(i, x.caller); got != want {
 		t.Errorf("%s: access %d, want %d", when, got, want)
 	}
 }
@@ -153,4 +153,35 @@ func TestLinksWithoutWatches(t *testing.T) {
 	expectAccess(t, "an open file during a rename", x, plain, None)
 	x.renames.over.Add(1)
 	expectAccess(t, "an open file afterwards", x, plain, Full)
+}
+
+// What is in a directory of somebody else's is closed to the caller by its names there.
+// Files of the caller's stay open, as node_modules beside a database's directory.
+func TestLinksBesideSomebodyElses(t *testing.T) {
+	for _, tt := range []struct {
+		caller  uint32 // of files that are this test's
+		mode    os.FileMode
+		foreign bool
+	}{
+		{uint32(os.Geteuid()) + 1, 0o700, true},
+		{uint32(os.Geteuid()) + 1, 0o711, false},
+		{uint32(os.Geteuid()), 0o700, false},
+	} {
+		x, twin, plain := indexOf(t)
+		expectAccess(t, "at first, an open file", x, plain, Full)
+		if err := os.Chmod(filepath.Join(x.tree.path, "held"), tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		x.caller = tt.caller
+		x.fail("held", unix.EACCES)
+		want := None
+		if tt.foreign {
+			want = Full
+		}
+		expectAccess(t, "an open file of the caller's", x, plain, want)
+		expectAccess(t, "a closed file", x, twin, None)
+		if got := x.access(plain, tt.caller+1); got != None {
+			t.Errorf("%+v: access to a file of somebody else's: %d", tt, got)
+		}
+	}
 }

@@ -111,7 +111,7 @@ func (g *Guard) access(o *object, write bool) Access {
 			access = max(access, t.judge(g, o.stat.Mnt_id, was, o.isDir(), write))
 		}
 		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
-			access = max(access, t.links.access(o.inode()))
+			access = max(access, t.links.access(o.inode(), o.stat.Uid))
 		}
 	}
 	return access

@@ -190,7 +190,7 @@ func (t *task) judgeDirect(fd int, clean string) (kind uint16, e unix.Errno, han
 			access = max(access, tree.access(rel, o.isDir(), false))
 		}
 		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
-			access = max(access, tree.links.access(o.inode()))
+			access = max(access, tree.links.access(o.inode(), o.stat.Uid))
 		}
 	}
 	if forbids(access, false) {

@@ -38,7 +38,7 @@ func (g *Guard) newTree(o Tree) (*tree, error) {
 		return nil, err
 	}
 	t := &tree{path: o.Path, policy: o.Policy, fd: fd, watch: -1}
-	t.links = newLinkIndex(t, g.o.Log, &g.renames)
+	t.links = newLinkIndex(t, g)
 	var st unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil {
 		t.close()

@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ type closure struct {
 	gitStore string
 	hidden   atomic.Bool // that git's objects are hidden was told
 	writes   policy.Writes
+	agent    int // the user that commands run as
 
 	// naming guards what is known of git's repositories.
 	naming sync.Mutex
@@ -44,7 +46,7 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 	if err := enforce.Supported(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRules, err)
 	}
-	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}, gitStore: r.GitStore, writes: r.Writes}
+	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}, gitStore: r.GitStore, writes: r.Writes, agent: os.Geteuid()}
 	c.own.Set(r.Own, r.HasOwn)
 	reports := newDenials(denied)
 	o := enforce.Options{
@@ -57,6 +59,7 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 	}
 	if l.identity != nil {
 		o.Identity = &enforce.Identity{UID: l.identity.UID, GID: l.identity.GID}
+		c.agent = l.identity.UID
 	}
 	for i, t := range r.Trees {
 		policy, err := c.newPolicy(t, l.log)

@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -20,6 +21,16 @@ func startGroup(cmd *exec.Cmd) (group, error) {
 	}
 	return newProcessGroup(cmd.Process.Pid, allProcs), nil
 }
+
+func (g *processGroup) signal(name string) error {
+	sig := unix.SignalNum("SIG" + name)
+	if sig == 0 {
+		return fmt.Errorf("there is no signal %q", name)
+	}
+	return unix.Kill(-g.leader, sig)
+}
+
+func (g *processGroup) close() {}
 
 // EndSession kills what a supervisor, which led a session of its own and has just ended,
 // has left in it: something inside may have killed or stopped it. It returns when nothing

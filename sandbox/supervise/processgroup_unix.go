@@ -3,7 +3,6 @@
 package supervise
 
 import (
-	"fmt"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -25,14 +24,6 @@ type processGroup struct {
 
 func newProcessGroup(leader int, list func() ([]proc, error)) *processGroup {
 	return &processGroup{leader: leader, list: list, seen: snapshot{}}
-}
-
-func (g *processGroup) signal(name string) error {
-	sig := unix.SignalNum("SIG" + name)
-	if sig == 0 {
-		return fmt.Errorf("there is no signal %q", name)
-	}
-	return unix.Kill(-g.leader, sig)
 }
 
 func (g *processGroup) members() []proc {
@@ -144,5 +135,3 @@ func (g *processGroup) cull(spare func(proc) bool) (killed []proc) {
 	}
 	return killed
 }
-
-func (g *processGroup) close() {}

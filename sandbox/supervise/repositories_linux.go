@@ -61,7 +61,7 @@ func (c *closure) takeKnown() ([]sandbox.Repository, error) {
 func (c *closure) find(atMost time.Duration) *search {
 	s := &search{
 		project: c.project(), roots: c.roots(), closed: func(dir string) bool { return c.ignored(dir, true) },
-		until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
+		agent: c.agent, until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
 	}
 	for _, root := range s.roots {
 		s.below(root, root)
@@ -75,6 +75,7 @@ type search struct {
 	project string
 	roots   []string // where it looks, the project or a directory above it among them
 	closed  func(dir string) bool
+	agent   int // the user that commands run as
 	until   time.Time
 	found   map[sandbox.Repository]bool
 	partial bool
@@ -84,7 +85,7 @@ type search struct {
 // fail notes what could not be looked at, unless it is elsewhere, closed or somebody
 // else's: nothing inside gets at what is in it then.
 func (s *search) fail(path string, err error) {
-	if s.err != nil || err == nil || isAbsent(err) || s.closed(path) || isForeign(path) {
+	if s.err != nil || err == nil || isAbsent(err) || s.closed(path) || s.isForeign(path) {
 		return
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); !ok || s.has(e.Path) {
@@ -93,10 +94,9 @@ func (s *search) fail(path string, err error) {
 }
 
 // isForeign reports whether a directory cannot be entered, and not be opened by its mode.
-func isForeign(path string) bool {
+func (s *search) isForeign(path string) bool {
 	var st unix.Stat_t
-	self := uint32(os.Getuid())
-	return unix.Lstat(path, &st) == nil && self != 0 && st.Uid != self && unix.Access(path, unix.X_OK) != nil
+	return unix.Lstat(path, &st) == nil && int(st.Uid) != s.agent && unix.Access(path, unix.X_OK) != nil
 }
 
 // below looks through a directory, whose files are, or would be, at tree.

@@ -59,7 +59,7 @@ func TestRepositoriesAreFound(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			closed := filepath.Join(project, "private")
-			s := &search{project: project, roots: []string{project}, closed: func(dir string) bool { return filepath.Dir(filepath.Dir(dir)) == closed }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
+			s := &search{project: project, agent: os.Geteuid(), roots: []string{project}, closed: func(dir string) bool { return filepath.Dir(filepath.Dir(dir)) == closed }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
 			s.below(project, project)
 			if got := s.result(); !slices.Equal(got, tt.want) || s.partial || s.err != nil {
 				t.Errorf("%+v, %v, want %+v", got, s.err, tt.want)
@@ -86,7 +86,7 @@ func TestRepositoriesInFurtherDirectories(t *testing.T) {
 		{Dir: "a/.git", Tree: "a"},
 	}
 	for name, roots := range map[string][]string{"beside": {project, beside}, "above": {top}} {
-		s := &search{project: project, roots: roots, closed: func(string) bool { return false }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
+		s := &search{project: project, agent: os.Geteuid(), roots: roots, closed: func(string) bool { return false }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
 		for _, root := range roots {
 			s.below(root, root)
 		}
@@ -94,7 +94,7 @@ func TestRepositoriesInFurtherDirectories(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
-	s := &search{project: project, roots: []string{project, filepath.Join(top, "else")}, closed: func(string) bool { return false }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
+	s := &search{project: project, agent: os.Geteuid(), roots: []string{project, filepath.Join(top, "else")}, closed: func(string) bool { return false }, until: time.Now().Add(time.Minute), found: map[sandbox.Repository]bool{}}
 	s.below(s.roots[1], s.roots[1])
 	if got := s.result(); len(got) != 1 || got[0].Tree != s.roots[1] {
 		t.Errorf("of a directory whose repository is elsewhere %+v is found", got)
@@ -103,7 +103,7 @@ func TestRepositoriesInFurtherDirectories(t *testing.T) {
 
 // searched looks for all repositories of a project.
 func searched(project string, until time.Time) *search {
-	s := &search{project: project, roots: []string{project}, closed: func(string) bool { return false }, until: until, found: map[sandbox.Repository]bool{}}
+	s := &search{project: project, agent: os.Geteuid(), roots: []string{project}, closed: func(string) bool { return false }, until: until, found: map[sandbox.Repository]bool{}}
 	s.below(project, project)
 	return s
 }
