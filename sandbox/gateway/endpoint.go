@@ -21,7 +21,7 @@ type Endpoint struct {
 	BaseURL string
 	// APIKey is sent as a bearer token; empty sends none.
 	APIKey string
-	// Headers are sent with every request and replace what the agent sent. Their
+	// Headers are sent with every request, also those that the agent may not send. Their
 	// values are treated as secrets.
 	Headers map[string]string
 	// RootCAs are the certificate authorities to trust; nil means the system's.
@@ -95,11 +95,8 @@ func (e *endpoint) url(inside string) *url.URL {
 	return e.root.JoinPath(strings.TrimPrefix(inside, "/v1"))
 }
 
-// authorize replaces all credentials by the endpoint's.
+// authorize adds the endpoint's credentials.
 func (e *endpoint) authorize(h http.Header) {
-	for _, name := range credentials {
-		h.Del(name)
-	}
 	if e.APIKey != "" {
 		h.Set("Authorization", "Bearer "+e.APIKey)
 	}
@@ -108,11 +105,12 @@ func (e *endpoint) authorize(h http.Header) {
 	}
 }
 
-// credentials are the request headers that must not pass from inside: keys, and
-// what tells of hosts in between.
-var credentials = []string{
-	"Authorization", "Proxy-Authorization", "Api-Key", "X-Api-Key", "X-Goog-Api-Key", "X-Auth-Token", "Cookie",
-	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via", "Origin", "Referer",
+// passed are the request headers that pass from inside: what the body is, and whose call
+// it is. Others choose accounts, or with some endpoints where a call goes with its key.
+var passed = []string{
+	"Accept", "Content-Type", "User-Agent", "Idempotency-Key", "X-Request-Id",
+	"Agent-Session-Id",                   // goose
+	"X-Session-Id", "X-Session-Affinity", // opencode
 }
 
 func (e *endpoint) secrets() []string {

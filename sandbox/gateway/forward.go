@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"time"
 )
 
@@ -166,6 +168,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.URL = g.endpoint.url(pr.In.URL.Path)
 	pr.Out.URL.RawQuery = query
 	pr.Out.Host = ""
+	maps.DeleteFunc(pr.Out.Header, func(name string, _ []string) bool { return !slices.Contains(passed, name) })
 	g.endpoint.authorize(pr.Out.Header)
 	// Answers must be readable for the mask, and a stream is not to be delayed
 	// by a compressor.

@@ -3,9 +3,9 @@
 //
 // A Gateway listens nowhere. [Gateway.Dial] makes a connection to it in memory;
 // a sandbox's door uses it as its Dial, and the supervisor carries the bytes of
-// the loopback listener inside. What an agent sends as credentials is removed,
-// the real ones are added on the way out, and the key is masked wherever the
-// endpoint's answer repeats it.
+// the loopback listener inside. Of what an agent sends as headers a few that lead
+// nowhere pass, the real credentials are added on the way out, and the key is
+// masked wherever the endpoint's answer repeats it.
 //
 // # Paths
 //

@@ -148,7 +148,8 @@ func TestCredentialsAreReplaced(t *testing.T) {
 		}),
 	}})
 	res, _ := d.ask("{}", "Authorization", "bearer "+d.Token(), "Api-Key", "inside", "X-Api-Key", "inside", "Cookie", "a=inside",
-		"X-Team", "inside", "Agent-Session-Id", "20260101_1")
+		"X-Team", "inside", "Agent-Session-Id", "20260101_1", "Helicone-Target-Url", "https://inside.example", "X-Portkey-Custom-Host", "inside",
+		"OpenAI-Organization", "inside", "X-Forwarded-Host", "inside")
 	if res.StatusCode != 200 {
 		t.Fatalf("status %d", res.StatusCode)
 	}

@@ -193,7 +193,7 @@ func TestEstimates(t *testing.T) {
 			_, _ = io.WriteString(w, "data: {}\n\n")
 		}
 		_ = http.NewResponseController(w).Flush()
-		if r.Header.Get("X-Hang") != "" {
+		if r.Header.Get("X-Request-Id") == "hang" {
 			<-r.Context().Done()
 		}
 	})}})
@@ -202,7 +202,7 @@ func TestEstimates(t *testing.T) {
 	if u == nil || !u.Estimated || u.Output != 25 || u.Input < 1000 || u.Input > 1100 {
 		t.Errorf("usage %+v", u)
 	}
-	res, err := d.client.Do(d.request(t.Context(), strings.NewReader(big), "X-Hang", "1"))
+	res, err := d.client.Do(d.request(t.Context(), strings.NewReader(big), "X-Request-Id", "hang"))
 	if err != nil {
 		t.Fatal(err)
 	}
