@@ -618,7 +618,7 @@ func TestMovedTree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			watches = make
-			defer func() { watches = unix.InotifyInit1 }()
+			t.Cleanup(func() { watches = unix.InotifyInit1 }) // when the Guard has ended
 			dir, out := stage(t)
 			moved := filepath.Join(out, "moved")
 			s := start(t, dir, testPolicy(), placement{}, "race")
