@@ -50,7 +50,7 @@ READERS := emacs-nox lua5.4 python3-json5 python3-yaml
 
 # gcc is for tree-sitter and the race detector, the certificates are for goose, python3 connects from inside
 # sandboxes in tests, chromium shows the dashboard, xvfb and xterm are a screen with a window on it, wine runs the Windows build with a library made by mingw.
-DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc gcc-mingw-w64-x86-64 git iproute2 libc6-dev python3 wine wine64 xterm xvfb $(READERS)
+DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc gcc-mingw-w64-x86-64 git iproute2 libc6-dev python3 python3-pip wine wine64 xterm xvfb $(READERS)
 
 AGENTS   := sandbox/node_modules/.installed
 CLIENTS  := conformance/node_modules/.installed

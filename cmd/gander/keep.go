@@ -143,10 +143,11 @@ func (l *looping) tell(text string) {
 
 // halt ends the iteration and lets none follow until a person says so.
 func (l *looping) halt(why string) {
-	l.tell(why + " The iteration was ended and the run is paused (policy.canaries: stop). `gander loop resume` goes on with it.")
 	if err := keeper.NewClient(l.dir).Hold(l.ctx, leaked); err != nil { // by the socket, as a person would
-		l.w.log.Warn("the run could not be paused", "err", err)
+		l.tell(fmt.Sprintf("%s The run could not be paused (%v): stop it with `gander loop stop`.", why, err))
+		return
 	}
+	l.tell(why + " The iteration was ended and the run is paused (policy.canaries: stop). `gander loop resume` goes on with it.")
 }
 
 // leaked is why a run is paused.

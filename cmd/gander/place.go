@@ -128,7 +128,7 @@ func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examinat
 		return err
 	}
 	for _, text := range found.Notices() {
-		a.log.Info(text)
+		a.log.Warn(text)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -193,6 +194,7 @@ type nameSearch struct {
 func (s *nameSearch) below(rel string, deeper int) {
 	d, err := s.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what was a directory may be a pipe now
 	if err != nil {
+		s.partial = s.partial || !errors.Is(err, fs.ErrNotExist)
 		return
 	}
 	defer func() { _ = d.Close() }()

@@ -50,7 +50,7 @@ func (b *bench) sameRules() {
 	b.sameScript(bounds{goal: 1.3}, b.runs(60), fmt.Sprintf("`git status` by a shell, %d files", b.size(5000)), repository, "git status")
 	b.sameScript(bounds{goal: 5, limit: 8}, b.rounds(10, 9), fmt.Sprintf("`grep -r`, %d files", b.size(20000)), files, "grep -r nothing . || true")
 	b.sameScript(bounds{goal: 4, limit: 8}, b.rounds(10, 9), fmt.Sprintf("`tar`, %d files", b.size(20000)), files, "tar -c . | cat >/dev/null")
-	b.sameScript(bounds{goal: 1.05, limit: 1.5}, b.runs(9), "`go build`, cold", b.goProject(), "GOCACHE=$PWD/cache GOFLAGS=-buildvcs=false go build -o program . && rm -r cache")
+	b.sameScript(bounds{goal: 1.05, limit: 1.5}, b.rounds(9, 3), "`go build`, cold", b.goProject(), "GOCACHE=$PWD/cache GOFLAGS=-buildvcs=false go build -o program . && rm -r cache")
 	b.sameWork(bounds{goal: 1.1}, b.runs(60), "start of node", files, "node", "-e", "0")
 	b.sameScript(bounds{goal: 1.1}, b.runs(60), "start of node by a shell", files, "node -e 0")
 }

@@ -36,6 +36,7 @@ type scan struct {
 	ctx   context.Context
 
 	entries atomic.Int64
+	unseen  atomic.Bool // an entry could not be looked at
 
 	// mu guards what follows.
 	mu         sync.Mutex
@@ -215,9 +216,9 @@ func (d *directory) entry(name []byte, ask func(string) (info, error)) bool {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // gone meanwhile
 		return true
-	case err != nil:
-		d.cut = reason(err)
-		return false
+	case err != nil: // as where somebody else's file system is mounted
+		d.s.unseen.Store(true)
+		return true
 	}
 	e := entry{name: text, info: in}
 	if prev != nil && prev.kind == in.kind && !d.s.force {
@@ -291,7 +292,7 @@ func (d *directory) result() *listing {
 // not all directories could be listed, these or others: any file of several names may
 // have a hidden one there.
 func (s *scan) findTwins(ctx context.Context) bool {
-	if len(s.found.left) > 0 {
+	if len(s.found.left) > 0 || s.unseen.Load() {
 		return false
 	}
 	l := newLister(s.root)

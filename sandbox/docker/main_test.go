@@ -25,7 +25,7 @@ import (
 const testImage = "gander-test:latest"
 
 const testDockerfile = `FROM debian:bookworm-slim
-RUN apt-get update && apt-get install -y --no-install-recommends curl git make nodejs npm python3-minimal libpython3-stdlib && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends curl git make nodejs npm python3-minimal python3-pip libpython3-stdlib && rm -rf /var/lib/apt/lists/*
 `
 
 // fixture is what the tests of this package share; TestMain sets it up.

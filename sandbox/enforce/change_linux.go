@@ -195,7 +195,7 @@ type moved struct {
 // file may change when it is moved.
 func (m *moved) arrived() bool {
 	var was, is unix.Stat_t
-	return unix.Fstat(m.fd, &was) != nil || unix.Fstatat(m.at.parent, m.at.bare(), &is, unix.AT_SYMLINK_NOFOLLOW) != nil ||
+	return unix.Fstat(m.fd, &was) != nil || was.Nlink == 0 /* and was replaced there */ || unix.Fstatat(m.at.parent, m.at.bare(), &is, unix.AT_SYMLINK_NOFOLLOW) != nil ||
 		was.Dev == is.Dev && was.Ino == is.Ino
 }
 

@@ -51,8 +51,9 @@ type linkIndex struct {
 	partial   bool                // something could not be listed, and inodes may lack some
 	foreign   bool                // the same of directories of other users, closed to the caller
 	listed    time.Time
-	told      bool
-	events    []byte // that have not been looked at
+	shut      []string // directories that could not be opened, for want of rights
+	told      string   // last
+	events    []byte   // that have not been looked at
 	queue     [4 << 10]byte
 }
 
@@ -72,6 +73,7 @@ func (x *linkIndex) access(i inode, owner uint32) Access {
 	if !x.isCurrent() {
 		asProcess(x.update)
 	}
+	x.judgeShut()
 	if _, near := x.devices[i.dev]; near && (x.partial || x.foreign && owner != x.caller) {
 		return None
 	}
@@ -144,7 +146,7 @@ func (x *linkIndex) list() {
 	policy := x.tree.policy()
 	known, same := x.inodes, x.policy == policy
 	x.dirs, x.inodes, x.devices, x.events = map[int32]string{}, map[inode]Access{}, map[uint64]struct{}{}, nil
-	x.lost, x.unwatched, x.partial, x.foreign, x.policy, x.listed = false, false, false, false, policy, time.Now()
+	x.lost, x.unwatched, x.partial, x.foreign, x.shut, x.policy, x.listed = false, false, false, false, nil, policy, time.Now()
 	var st unix.Stat_t
 	if unix.Fstat(x.tree.fd, &st) == nil {
 		x.devices[st.Dev] = struct{}{}
@@ -159,7 +161,7 @@ func (x *linkIndex) list() {
 	} else {
 		x.add("")
 	}
-	if (x.partial || x.foreign) && same {
+	if (x.partial || len(x.shut) > 0) && same {
 		for i, access := range known {
 			x.inodes[i] = max(x.inodes[i], access)
 		}
@@ -172,24 +174,48 @@ func (x *linkIndex) fail(rel string, err error) {
 	if gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP); gone && rel != "" {
 		return
 	}
-	what := "files with several hard links are closed"
-	if errors.Is(err, unix.EACCES) && x.isForeign(rel) {
-		x.foreign, what = true, "files of others with several hard links are closed"
-	} else {
-		x.partial = true
+	if errors.Is(err, unix.EACCES) && rel != "" && len(x.shut) < maxShut {
+		x.shut = append(x.shut, rel)
+		return
 	}
-	if !x.told {
-		x.told = true
+	x.partial = true
+	x.tell("files with several hard links are closed", rel, err)
+}
+
+// maxShut bounds the directories that are judged one by one.
+const maxShut = 1000
+
+func (x *linkIndex) tell(what, rel string, err error) {
+	if x.told != what {
+		x.told = what
 		x.log.Warn(what+", as not every directory can be looked at for closed ones", "directory", path.Join(x.tree.path, rel), "err", err)
 	}
 }
 
-// isForeign reports whether a directory is another user's, and by its mode nobody else
-// enters it: what is in it is closed to the caller by all its names there.
+// judgeShut tells directories of other users, which the caller cannot enter either, from
+// those that it can, or could. It is for the caller's thread.
+func (x *linkIndex) judgeShut() {
+	for _, rel := range x.shut {
+		if x.isForeign(rel) {
+			x.foreign = true
+			x.tell("files of other users with several hard links are closed", rel, unix.EACCES)
+		} else {
+			x.partial = true
+			x.tell("files with several hard links are closed", rel, unix.EACCES)
+		}
+	}
+	x.shut = nil
+}
+
+// isForeign reports whether a directory is another user's and the caller cannot enter it:
+// what is in it is closed to the caller by all its names there.
 func (x *linkIndex) isForeign(rel string) bool {
 	var st unix.Stat_t
-	err := unix.Fstatat(x.top, orHere(rel), &st, unix.AT_SYMLINK_NOFOLLOW)
-	return err == nil && st.Uid != x.caller && st.Mode&0o011 == 0
+	err := unix.Fstatat(x.top, rel, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.EACCES) {
+		return true // nor one above it
+	}
+	return err == nil && st.Uid != x.caller && errors.Is(unix.Faccessat(x.top, rel, unix.X_OK, unix.AT_EACCESS), unix.EACCES)
 }
 
 // add takes in a directory and all below it.

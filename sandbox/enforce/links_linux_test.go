@@ -1,8 +1,11 @@
 package enforce
 
 import (
+	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -158,30 +161,75 @@ func TestLinksWithoutWatches(t *testing.T) {
 // What is in a directory of somebody else's is closed to the caller by its names there.
 // Files of the caller's stay open, as node_modules beside a database's directory.
 func TestLinksBesideSomebodyElses(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root is somebody else")
+	}
+	const caller, other = 1234, 77
 	for _, tt := range []struct {
-		caller  uint32 // of files that are this test's
+		name    string
+		owner   int
 		mode    os.FileMode
 		foreign bool
 	}{
-		{uint32(os.Geteuid()) + 1, 0o700, true},
-		{uint32(os.Geteuid()) + 1, 0o711, false},
-		{uint32(os.Geteuid()), 0o700, false},
+		{"closed to all others", other, 0o700, true},
+		{"open to others of a group", other, 0o750, true},
+		{"that can be entered", other, 0o711, false},
+		{"of the caller's own", caller, 0o700, false},
 	} {
 		x, twin, plain := indexOf(t)
 		expectAccess(t, "at first, an open file", x, plain, Full)
-		if err := os.Chmod(filepath.Join(x.tree.path, "held"), tt.mode); err != nil {
+		held := filepath.Join(x.tree.path, "held")
+		if err := errors.Join(os.Chown(held, tt.owner, tt.owner), os.Chmod(held, tt.mode)); err != nil {
 			t.Fatal(err)
 		}
-		x.caller = tt.caller
-		x.fail("held", unix.EACCES)
+		x.caller = caller
+		x.fail("held", unix.EACCES) // as to who has no rights to it
+		var open, closed, others Access
+		as(t, caller, func() {
+			open, closed, others = x.access(plain, caller), x.access(twin, caller), x.access(plain, other)
+		})
 		want := None
 		if tt.foreign {
 			want = Full
 		}
-		expectAccess(t, "an open file of the caller's", x, plain, want)
-		expectAccess(t, "a closed file", x, twin, None)
-		if got := x.access(plain, tt.caller+1); got != None {
-			t.Errorf("%+v: access to a file of somebody else's: %d", tt, got)
+		if open != want || closed != None || others != None {
+			t.Errorf("%s: access to the caller's file %d, to a closed one %d, to somebody else's %d", tt.name, open, closed, others)
+		}
+	}
+}
+
+// as has something done with a user's rights, on a thread that ends with it.
+func as(t *testing.T, user uintptr, do func()) {
+	t.Helper()
+	done := make(chan unix.Errno)
+	go func() {
+		runtime.LockOSThread()
+		_, _, e := unix.RawSyscall(unix.SYS_SETRESUID, user, user, user)
+		if e == 0 {
+			do()
+		}
+		done <- e
+	}()
+	if e := <-done; e != 0 {
+		t.Fatal(e)
+	}
+}
+
+func TestShutsOwner(t *testing.T) {
+	list := func(owner uint16) []byte {
+		b := []byte{2, 0, 0, 0}
+		for _, e := range []struct{ tag, permissions uint16 }{{1, owner}, {4, 0}, {32, 0}} {
+			b = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, e.tag), e.permissions)
+			b = append(b, 0xff, 0xff, 0xff, 0xff)
+		}
+		return b
+	}
+	for _, tt := range []struct {
+		list []byte
+		want bool
+	}{{list(7), false}, {list(5), false}, {list(6), true}, {list(1), true}, {list(0), true}, {nil, true}, {list(7)[:6], true}} {
+		if got := shutsOwner(tt.list); got != tt.want {
+			t.Errorf("%x shuts: %v", tt.list, got)
 		}
 	}
 }

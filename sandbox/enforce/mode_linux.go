@@ -1,7 +1,7 @@
 package enforce
 
 import (
-	"strings"
+	"encoding/binary"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,8 +69,20 @@ func (t *task) permitAttribute(o *object, shuts bool) unix.Errno {
 const (
 	maxAttributeName  = 255
 	maxAttributeValue = 1 << 16
-	accessLists       = "system.posix_acl_" // which are modes, too
+	accessList        = "system.posix_acl_access" // which is a mode, too
 )
+
+// shutsOwner reports whether an access list (acl(5)), as the kernel has it in an attribute,
+// keeps a directory's owner from finding what is in it; one that is none does.
+func shutsOwner(list []byte) bool {
+	const header, entry, owner = 4, 8, 1 // bytes, and the tag of the owner's entry
+	for at := header; at+entry <= len(list); at += entry {
+		if binary.LittleEndian.Uint16(list[at:]) == owner {
+			return binary.LittleEndian.Uint16(list[at+2:])&(ownerEnters>>6) != ownerEnters>>6
+		}
+	}
+	return true
+}
 
 // setAttribute gives what a descriptor stands for an extended attribute, by the call's
 // other arguments.
@@ -86,17 +98,21 @@ func (t *task) setAttribute(fd int, e unix.Errno) answer {
 	if size > 0 && t.read(value, t.arg(2)) != int(size) {
 		return done(unix.EFAULT)
 	}
-	return t.changeAttribute(fd, func(path, name string) error { return unix.Setxattr(path, name, value, int(int32(t.arg(4)))) })
+	return t.changeAttribute(fd, func(name string) bool { return name == accessList && shutsOwner(value) }, func(path, name string) error {
+		return unix.Setxattr(path, name, value, int(int32(t.arg(4))))
+	})
 }
 
 func (t *task) removeAttribute(fd int, e unix.Errno) answer {
 	if e != 0 {
 		return done(e)
 	}
-	return t.changeAttribute(fd, unix.Removexattr)
+	return t.changeAttribute(fd, func(string) bool { return false }, unix.Removexattr)
 }
 
-func (t *task) changeAttribute(fd int, do func(path, name string) error) answer {
+// changeAttribute does something with the attribute that the call names. shuts says whether
+// that would shut a directory.
+func (t *task) changeAttribute(fd int, shuts func(name string) bool, do func(path, name string) error) answer {
 	name, e := t.path(t.arg(1))
 	if e == 0 && (name == "" || len(name) > maxAttributeName) {
 		e = unix.ERANGE
@@ -106,7 +122,7 @@ func (t *task) changeAttribute(fd int, do func(path, name string) error) answer 
 	}
 	o, e := t.g.inspect(fd)
 	if e == 0 {
-		e = t.permitAttribute(&o, strings.HasPrefix(name, accessLists))
+		e = t.permitAttribute(&o, shuts(name))
 	}
 	if e != 0 {
 		return done(e)

@@ -108,7 +108,7 @@ func (e *endpoint) authorize(h http.Header) {
 // passed are the request headers that pass from inside: what the body is, and whose call
 // it is. Others choose accounts, or with some endpoints where a call goes with its key.
 var passed = []string{
-	"Accept", "Content-Type", "User-Agent", "Idempotency-Key", "X-Request-Id",
+	"Accept", "Content-Type", "Content-Encoding", "User-Agent", "Idempotency-Key", "X-Request-Id",
 	"Agent-Session-Id",                   // goose
 	"X-Session-Id", "X-Session-Affinity", // opencode
 }

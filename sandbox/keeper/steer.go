@@ -79,13 +79,17 @@ func (k *keeper) cancelIteration(context.Context) error { return k.command(loop.
 
 // hold ends the iteration that runs and lets none follow until somebody resumes the
 // run, also after a restart.
+// A run that is to stop stays so.
 func (k *keeper) hold(reason string) error {
-	err := k.want(Paused)
-	if err == nil {
-		k.tell(loop.Command{Type: loop.CommandPause, Reason: reason})
-		k.tell(loop.Command{Type: loop.CommandCancel})
+	k.tell(loop.Command{Type: loop.CommandPause, Reason: reason})
+	k.tell(loop.Command{Type: loop.CommandCancel})
+	k.mu.Lock()
+	stopped := k.spec.Desired == Stopped
+	k.mu.Unlock()
+	if stopped {
+		return nil
 	}
-	return err
+	return k.want(Paused)
 }
 
 // command is tell for what makes no sense without a loop.

@@ -286,7 +286,7 @@ func (p *Protection) MayMove(from, to string) bool {
 			return false
 		}
 		for i := range p.rules {
-			if p.rules[i].leads(names, 1) {
+			if r := &p.rules[i]; r.leads(names, 1) && !r.spares(names) {
 				return false
 			}
 		}
@@ -306,11 +306,17 @@ func (p *Protection) MayLink(rel string) bool {
 		return false
 	}
 	for i := range p.rules {
-		if r := &p.rules[i]; r.leads(names, r.named()) {
+		if r := &p.rules[i]; r.leads(names, r.named()) && !r.spares(names) {
 			return false
 		}
 	}
 	return true
+}
+
+// spares reports whether the rule is not about what is in a path: those of a group, but
+// git's, are not about dependencies.
+func (r *protected) spares(names []string) bool {
+	return r.rule.Group != "" && r.rule.Group != "git" && isDependency(names)
 }
 
 // free reports whether files below a path may have names that are protected elsewhere.

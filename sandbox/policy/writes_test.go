@@ -170,7 +170,8 @@ func TestMayLink(t *testing.T) {
 		{plain, ".config", false},
 		{plain, "a/.Config", false},
 		{plain, ".config/other", true},
-		{plain, ".github", true},
+		{plain, ".github", false}, // could have agents' hooks
+		{plain, "node_modules/x/.github", true},
 		{plain, ".gitignore", true},
 		{plain, ".git/modules", false},
 		{plain, ".git/modules/refs", false},

@@ -25,7 +25,7 @@ func commandReset(ctx context.Context, call commandCall) (string, error) {
 	}
 	done, err := call.s.forgetAll(ctx)
 	if err != nil || !done.Applied {
-		return "There is nothing to forget.", err
+		return "There is nothing to forget; the next prompt begins anew.", err
 	}
 	return fmt.Sprintf("The next prompt begins anew: nobody is told of the %d messages so far. They stay in this thread.", done.Messages), nil
 }

@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"context"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,9 @@ func TestDownloads(t *testing.T, newDriver NewDriver, owner int) {
 		t.Run(d.name, func(t *testing.T) {
 			if d.there != "" {
 				if said, code := run(t, d.there); code != 0 {
+					if os.Getenv("GANDER_CHECK") == "1" {
+						t.Fatalf("it is missing inside: %s", said)
+					}
 					t.Skipf("it is missing inside: %s", said)
 				}
 			}

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -24,9 +25,13 @@ type guarded struct {
 // protectNamed implements keeper: what the configuration of repositories names now is
 // protected from now on, and what it named before still is. Nothing inside moves a
 // repository meanwhile.
-func (c *closure) protectNamed() error {
-	release := c.guard.Hold(protectTime)
-	defer release()
+func (c *closure) protectNamed() (err error) {
+	release := c.guard.Hold(2 * protectTime)
+	defer func() {
+		if !release() && err == nil {
+			err = errors.New("looking for what git's configuration names took too long")
+		}
+	}()
 	c.naming.Lock()
 	defer c.naming.Unlock()
 	repos, unknown := c.takeKnown()

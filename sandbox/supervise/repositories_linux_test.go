@@ -173,7 +173,12 @@ func TestLeasedConfiguration(t *testing.T) {
 	if got, err := gitPlaces(tree, ""); err == nil {
 		t.Errorf("a configuration that cannot be opened names %q", got.Files)
 	}
-	time.AfterFunc(2*leaseTime, func() { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK) })
+	given := make(chan struct{})
+	time.AfterFunc(2*leaseTime, func() {
+		defer close(given)
+		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+	})
+	defer func() { <-given }()
 	if got, err := gitPlaces(tree, ""); err != nil || !slices.Equal(got.Files, []string{"h"}) {
 		t.Errorf("%q, %v", got.Files, err)
 	}
