@@ -128,6 +128,9 @@ func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examinat
 		return err
 	}
 	for _, text := range found.Notices() {
+		a.log.Info(text)
+	}
+	for _, text := range found.Weaker() {
 		a.log.Warn(text)
 	}
 	return nil

@@ -164,11 +164,11 @@ func (e Examination) Protect(ctx context.Context, sb sandbox.Sandbox) (notices [
 	found := e.newExamined()
 	found.keeper = keeper
 	err = found.protect(ctx)
-	return found.saysWeaker(), err
+	return found.Weaker(), err
 }
 
-// saysWeaker is what is weaker, as a list.
-func (e *Examined) saysWeaker() []string {
+// Weaker is what does not hold of git's protection, in sentences for the person.
+func (e *Examined) Weaker() []string {
 	if e.lacks == "" {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (e *Examined) Notices() (all []string) {
 	if e.survey.closed.Count > 0 {
 		all = append(all, "In this "+e.driver+" sandbox "+sayClosed(e.survey.closed)+".")
 	}
-	return append(append(all, e.survey.tracked.notices(e.git)...), e.saysWeaker()...)
+	return append(append(all, e.survey.tracked.notices(e.git)...), e.Weaker()...)
 }
 
 // Again does for what has come to git from outside since, or after a change of the
@@ -197,7 +197,7 @@ func (e *Examined) Again(ctx context.Context) (said []string, err error) {
 			return nil, err
 		}
 		if e.lacks != before {
-			said = e.saysWeaker()
+			said = e.Weaker()
 		}
 	}
 	if e.hiding == nil {
@@ -241,7 +241,7 @@ func (b *backend) sayPolicy() {
 func (b *backend) policyNotices() []notice {
 	all := []notice{{"info", fmt.Sprintf("In this %s sandbox %s; %s; %s cannot be written. All of it: gander policy show.",
 		b.driver.Name(), b.sayNetwork(), sayClosed(b.examined.survey.closed), b.sayProtected())}}
-	for _, text := range append(b.examined.survey.tracked.notices(b.policy.Git), b.examined.saysWeaker()...) {
+	for _, text := range append(b.examined.survey.tracked.notices(b.policy.Git), b.examined.Weaker()...) {
 		all = append(all, notice{"warning", text})
 	}
 	if n := len(b.policy.Refused); n > 0 {

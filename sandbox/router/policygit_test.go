@@ -251,7 +251,7 @@ func TestUnreadConfiguration(t *testing.T) {
 		if said, err := e.Protect(t.Context(), sb); err != nil || len(said) != 1 || !strings.Contains(said[0], unread.Error()) {
 			t.Errorf("%s, weaker: %q, %v", git, said, err)
 		}
-		if err := b.examine(); err != nil || !slices.Equal(b.examined.Notices()[1:], b.examined.saysWeaker()) {
+		if err := b.examine(); err != nil || !slices.Equal(b.examined.Notices()[1:], b.examined.Weaker()) {
 			t.Errorf("%s, weaker: %v, %q", git, err, b.examined.Notices())
 		}
 	}
