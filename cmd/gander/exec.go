@@ -101,8 +101,8 @@ func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string) (end f
 		if text != "" {
 			a.log.Warn(text)
 		}
-		if err != nil {
-			a.log.Info("looking for closed files that git keeps", "err", err)
+		if err != nil && ctx.Err() == nil {
+			a.log.Warn("it is not known which closed files git keeps", "err", err)
 		}
 	}()
 	wait := func(atMost time.Duration) {

@@ -86,6 +86,9 @@ func SayGit(ctx context.Context, sb sandbox.Sandbox) (string, error) {
 			errs = append(errs, inRepository(r, err))
 		}
 	}
+	if repos.Partial {
+		errs = append(errs, errors.New(tooMany))
+	}
 	slices.Sort(names.found)
 	return strings.Join(tracked{paths: names.found}.sayFound(), " "), errors.Join(errs...)
 }
