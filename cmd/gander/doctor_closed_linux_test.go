@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -41,6 +42,9 @@ func TestDoctorClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			sb, err := local.New(local.Options{}).Create(t.Context(), sandbox.Spec{ID: "closed", WorkingDir: project, Home: t.TempDir(), Rules: tt.rules})
+			if err != nil && os.Getenv("GANDER_CHECK") == "1" {
+				t.Fatal(err)
+			}
 			if err != nil {
 				t.Skip("there are no sandboxes here: ", err)
 			}
