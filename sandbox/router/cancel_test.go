@@ -21,7 +21,9 @@ func TestCancelAnsweredInTime(t *testing.T) {
 				return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
 			}
 			c.update(`{"sessionUpdate":"tool_call","toolCallId":"t1","title":"sleep"}`)
-			return untilCancelled(ctx, c, text)
+			resp, err := untilCancelled(ctx, c, text)
+			r.journal.wait(t, "abort model calls", 1) // as an agent does that waits for its model
+			return resp, err
 		}
 	})
 	s := r.open(t)
