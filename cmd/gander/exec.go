@@ -39,8 +39,8 @@ gone when it ends. There is no network inside but what policy.network allows, an
 file of yours but the directory's; HOME is empty and goes away with the sandbox.
 
 The exit code is the command's: 128+n when signal n ended it, 127 when there is no
-such program, 126 when it cannot be run, and 5 when the policy lets nothing run here. The
-third signal kills the command.`,
+such program, 126 when it cannot be run, and 5 when the policy lets nothing run here or
+has ended the command. The third signal kills the command.`,
 		Example: "  gander sandbox exec -- make test\n  gander sandbox exec --cwd ~/src/thing -- bash -c 'ls ~'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -67,7 +67,8 @@ func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) err
 	if f.name == "" {
 		f.name = "exec-" + randomName()
 	}
-	sb, done, err := a.openSandbox(ctx, place{driver: f.sandbox, cwd: cwd, name: f.name, purpose: "exec"})
+	var leak atomic.Bool
+	sb, done, err := a.openSandbox(ctx, place{driver: f.sandbox, cwd: cwd, name: f.name, purpose: "exec", leaked: func() { leak.Store(true) }})
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,11 @@ func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) err
 		a.log.Warn(w)
 	}
 	defer a.sayGit(ctx, sb, cwd)()
-	return a.pass(ctx, sb, args)
+	err = a.pass(ctx, sb, args)
+	if leak.Load() { // whatever became of the command: the policy ended it
+		return &exitError{exitPermission, fmt.Errorf("the command was ended: %s; see gander policy show", leaked)}
+	}
+	return err
 }
 
 // How long a command, and then its end, wait for what is said of git. The most of

@@ -169,16 +169,21 @@ func (w *wiring) egress(p policy.Network, o egress.Options) (*egress.Door, error
 	return egress.New(o), nil
 }
 
-// egressDoor is the door for a command of gander's own in a project, and what to
+// egressDoor is the door for a command of gander's own in a place, and what to
 // close with it; none where the policy is the model only. stop ends the command, and ctx
 // with it.
-func (a *app) egressDoor(ctx context.Context, project string, stop func()) ([]sandbox.Door, func(), error) {
+func (a *app) egressDoor(ctx context.Context, in place, stop func()) ([]sandbox.Door, func(), error) {
 	w := a.wire()
-	p, err := w.policyOf(project)
+	p, err := w.policyOf(in.cwd)
 	if err != nil || !p.Network.Open() {
 		return nil, stop, err
 	}
-	leaks := w.leaksOfCommand(ctx, project, stop)
+	leaks := w.leaksOfCommand(ctx, in.cwd, func() {
+		if in.leaked != nil {
+			in.leaked()
+		}
+		stop()
+	})
 	door, err := w.egress(p.Network, egress.Options{
 		// What was allowed is no reason to worry, and to be seen all the same.
 		Observe: func(t egress.Tally) { a.log.Warn(t.String()) },

@@ -160,7 +160,7 @@ func TestLeaksOfACommand(t *testing.T) {
 			said := make(chan string, 10)
 			a := &app{cfg: cfg, log: slog.New(sayer{slog.DiscardHandler, said})}
 			using, stop := context.WithCancel(t.Context())
-			doors, done, err := a.egressDoor(using, closedProject(t), stop)
+			doors, done, err := a.egressDoor(using, place{cwd: closedProject(t)}, stop)
 			if err != nil || len(doors) != 1 {
 				t.Fatalf("%v, %v", doors, err)
 			}

@@ -29,7 +29,8 @@ type place struct {
 	labels  map[string]string
 	mounts  []sandbox.Mount
 	doors   []sandbox.Door
-	quiet   bool // what rules refuse is expected
+	quiet   bool   // what rules refuse is expected
+	leaked  func() // called before the sandbox is closed because content of a closed file was about to leave; may be nil
 }
 
 // safeName is what the name of a sandbox may be: it becomes a directory's.
@@ -72,7 +73,7 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 		a.log.Log(ctx, level, "a file that rules close or protect was refused inside", "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
 	}
 	using, stop := context.WithCancel(context.WithoutCancel(ctx))
-	doors, closeDoors, err := a.egressDoor(using, p.cwd, stop)
+	doors, closeDoors, err := a.egressDoor(using, p, stop)
 	if err != nil {
 		closeDoors()
 		a.remove(dir)

@@ -64,7 +64,8 @@ With --format json every line of stdout is an object, told apart by its one of t
   error          last instead, when it failed: the message
 
 Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 timeout, 4 no such
-session, 5 a permission was asked for and not given, 130 interrupted.`,
+session, 5 a permission was asked for and not given, or the policy stopped the turn,
+130 interrupted.`,
 		Example: `  gander run "why does the test fail?"
   git diff | gander run --format quiet --timeout 5m
   gander run --session main "and now the other test"
@@ -272,7 +273,10 @@ func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, 
 		return c.failed(err)
 	}
 	c.end(resp)
+	stopped := router.StoppedByPolicy(resp)
 	switch {
+	case stopped != "":
+		return &exitError{exitPermission, fmt.Errorf("%s The turn was ended (policy.canaries: stop); see gander policy show", stopped)}
 	case resp.StopReason == acp.StopCancelled && errors.Is(context.Cause(turn), errTimeout):
 		return &exitError{exitTimeout, fmt.Errorf("the turn was cancelled after %s; allow more with --timeout", c.flags.timeout)}
 	case resp.StopReason == acp.StopCancelled:

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gander.dev/gander/acp"
@@ -52,6 +53,9 @@ type Leaks struct {
 	first   chan struct{} // closed when the first look is over; nil before it
 	looked  time.Time
 	took    time.Duration
+
+	// stop is why what runs is being ended; empty when it is not.
+	stop atomic.Pointer[string]
 
 	// What the agent says comes in pieces. They belong to who passes updates on.
 	said, thought *canary.Scanner
@@ -152,11 +156,20 @@ func (l *Leaks) found(where string, from canary.Source, ok bool) error {
 	}
 	text := fmt.Sprintf("What looks like a secret of the closed file %s (line %d) was seen in %s.", from.File, from.Line, where)
 	if l.o.Mode == CanariesStop {
+		l.stop.Store(&text)
 		l.o.Spawn(func() { l.o.Stop(text) })
 		return errLeak
 	}
 	l.o.Spawn(func() { l.o.Notice("warning", text+" If it should not be there, replace the secret.") })
 	return nil
+}
+
+// takeStop is why what runs is being ended since it was asked last; empty when it is not.
+func (l *Leaks) takeStop() string {
+	if why := l.stop.Swap(nil); why != nil {
+		return *why
+	}
+	return ""
 }
 
 // Writer looks at a stream that leaves; its error means that the part it was given
@@ -283,7 +296,7 @@ func (s *session) halt(why string) {
 		return
 	}
 	s.tell("error", why+" The session is stopped (policy.canaries: stop): what ran was ended, and no prompt is answered. "+howToGoOn)
-	s.cancelTurns()
+	s.cancelTurns(&haltError{why})
 	s.restart(false)
 }
 

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -187,6 +188,29 @@ func TestLeakStopsTheTurn(t *testing.T) {
 	}
 }
 
+// A turn that ends by itself while it is being stopped was stopped all the same, and who
+// prompted can tell that from a cancel.
+func TestLeakInTheLastWords(t *testing.T) {
+	for name, end := range map[string]func(ctx context.Context, c *fakeConv) error{
+		"the end":  func(context.Context, *fakeConv) error { return nil },
+		"an error": func(context.Context, *fakeConv) error { return errors.New("it is " + canaryToken) },
+		"the stop": func(ctx context.Context, c *fakeConv) error { _, err := untilCancelled(ctx, c, ""); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var way Way
+			r, id := canaryRig(t, CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
+				c.say("it is " + canaryToken)
+				return end(ctx, c)
+			})
+			resp, err := r.editor.Prompt(t.Context(), id, "go")
+			if err != nil || resp.StopReason != acp.StopCancelled || !strings.Contains(StoppedByPolicy(resp), "closed file .env (line 2)") {
+				t.Errorf("the turn was answered %s, %v", marshal(resp), err)
+			}
+			r.wantNowhere(t, id)
+		})
+	}
+}
+
 // A session that was stopped answers no prompt until the person has had the agent begin
 // anew, or has loaded the session again; its other commands work.
 func TestStoppedSession(t *testing.T) {
@@ -216,7 +240,7 @@ func TestStoppedSession(t *testing.T) {
 			r.wantStop(t, id, "go", acp.StopCancelled)
 			leaks = false
 			before := r.agent.conv()
-			r.editor.Wait(t, "the end of the agent", func() bool {
+			await(t, "the end of the agent", func() bool { // no update says it
 				select {
 				case <-before.Done():
 					return true

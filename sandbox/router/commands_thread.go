@@ -42,6 +42,7 @@ func (s *session) forgetAll(ctx context.Context) (sessions.Compacted, error) {
 	s.mu.Lock()
 	halted := s.halted != ""
 	s.halted = ""
+	s.leaks.takeStop()
 	s.mu.Unlock()
 	if halted && !done.Applied {
 		s.restart(true)

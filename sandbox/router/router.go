@@ -390,7 +390,7 @@ func (r *Router) Cancel(_ context.Context, n *acp.CancelNotification) {
 		return
 	}
 	if s, err := r.session(n.SessionID); err == nil {
-		s.cancelTurns()
+		s.cancelTurns(errCancelled)
 	}
 }
 

@@ -67,12 +67,12 @@ func (t *turn) dequeue() {
 	}
 }
 
-// cancelTurns cancels the running turn and the waiting ones.
-func (s *session) cancelTurns() {
+// cancelTurns cancels the running turn and the waiting ones, for a cause.
+func (s *session) cancelTurns(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.queue {
-		t.cancel(errCancelled)
+		t.cancel(cause)
 	}
 }
 
@@ -105,9 +105,12 @@ func (t *turn) run() (*acp.PromptResponse, error) {
 		if err = t.s.stopped(); err == nil {
 			resp, err = t.answer()
 		}
+		if why := t.s.leaks.takeStop(); why != "" { // the turn has ended before it was ended
+			t.cancel(&haltError{why})
+		}
 	}
-	if t.ctx.Err() != nil { // whatever went wrong meanwhile: the person cancelled
-		resp, err = &acp.PromptResponse{StopReason: acp.StopCancelled}, nil
+	if t.ctx.Err() != nil { // whatever went wrong meanwhile: the person cancelled, or the policy
+		resp, err = &acp.PromptResponse{StopReason: acp.StopCancelled, Meta: stopMeta(context.Cause(t.ctx))}, nil
 	}
 	t.recordEnd(resp, err)
 	return resp, err
