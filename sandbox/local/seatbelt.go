@@ -160,7 +160,8 @@ func (s seatbelt) protect(line func(string, ...any)) {
 			}
 			if name == "git" {
 				deny(`\.[gG][iI][tT]/(config|config\.lock|config\.worktree|hooks|commondir|gitdir|remotes|branches|modules/(.*/)?(config|hooks|commondir))`)
-				deny(`\.[gG][iI][tT]/(modules/[^/]+/)+(remotes|branches)`) // and not refs/remotes
+				// Not refs/remotes, nor the directories of submodules with such a part in their name.
+				line("(deny %s (regex #%s))", seatbeltWrites, quotedRE(top+`(.*/)?\.[gG][iI][tT]/(modules/[^/]+/)+(remotes|branches)(/[^/]*)?$`))
 				line("(deny %s (regex #%s))", seatbeltWrites, quotedRE(top+`(.*/)?\.[gG][iI][tT]$`))
 			}
 		}

@@ -16,7 +16,9 @@ func gitControls() []string {
 }
 
 // gitRemotes are the entries by which git is told, in an older way, where to fetch and
-// push: to push to a repository in the project runs its hooks.
+// push: to push to a repository in the project runs its hooks. A file in such a directory
+// is a remote; what is in directories in it git does not read, for a remote's name has no
+// slash (valid_remote_nick).
 func gitRemotes() []string { return []string{"remotes", "branches"} }
 
 // isGit reports whether a folded name is ".git", in the spellings of Windows, too.
@@ -91,7 +93,8 @@ func (p *Protection) linkless(dir []string) bool {
 // gitEntry names what is protected in git's directories; empty for the rest. The
 // entry .git itself is: as a file it leads git elsewhere, and a directory that is
 // renamed, or made, could have any configuration. In those of submodules, whose names
-// have any number of parts, the protected names are so at any depth.
+// have any number of parts, the protected names are so at any depth. Of remotes only what
+// git reads is: below it are the directories of submodules with such a part in their name.
 func (p *Protection) gitEntry(names []string) string {
 	for tail := range p.gitTails(names) {
 		switch {
@@ -104,7 +107,8 @@ func (p *Protection) gitEntry(names []string) string {
 		}
 		inRefs := false // where git has remotes and branches of its own
 		for i, name := range tail[1:] {
-			if slices.Contains(gitControls(), name) || !inRefs && slices.Contains(gitRemotes(), name) {
+			remote := slices.Contains(gitRemotes(), name) && !inRefs && len(tail[1:])-i <= 2
+			if remote || slices.Contains(gitControls(), name) {
 				return ".git/" + tail[0] + "/…/" + name
 			}
 			inRefs = inRefs || i > 0 && name == "refs"

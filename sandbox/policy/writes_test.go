@@ -55,6 +55,18 @@ func TestProtects(t *testing.T) {
 		{plain, ".git/modules/a/b/refs/remotes/origin/main", ""},
 		{plain, ".git/modules/a/logs/refs/heads/branches/x", ""},
 		{plain, ".git/modules/a/refs/b/config", ".git/modules/…/config of @git"},
+		{plain, ".git/modules/a/remotes/b/index", ""}, // of the submodule a/remotes/b
+		{plain, ".git/modules/remotes/b/objects/ab/cd", ""},
+		{plain, ".git/modules/branches/remotes/b/refs/heads/main", ""},
+		{plain, ".git/modules/a/remotes", ".git/modules/…/remotes of @git"},
+		{plain, ".git/modules/a/remotes/b", ".git/modules/…/remotes of @git"}, // or a remote
+		{plain, ".git/modules/a/remotes/b/config", ".git/modules/…/config of @git"},
+		{plain, ".git/modules/a/remotes/b/hooks/post-checkout", ".git/modules/…/hooks of @git"},
+		{plain, ".git/modules/a/remotes/b/remotes/origin", ".git/modules/…/remotes of @git"},
+		{plain, ".git/modules/a/remotes/b/branches/origin", ".git/modules/…/branches of @git"},
+		{plain, ".git/modules/remotes/remotes/b", ".git/modules/…/remotes of @git"},
+		{plain, ".git/modules/remotes/index", ".git/modules/…/remotes of @git"}, // cannot be told from a remote
+		{plain, ".git/remotes/a/b", ".git/remotes of @git"},
 		{plain, ".github/workflows/ci.yml", ""},
 		{plain, ".gitignore", ""},
 		{plain, "hooks/config", ""},

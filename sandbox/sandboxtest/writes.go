@@ -87,6 +87,8 @@ func writeAttacks() []writeAttack {
 		{name: "a remote in the oldest way", script: "mkdir -p .git/branches; echo ./up > .git/branches/origin"},
 		{name: "a remote moved in", script: "mkdir e; echo URL: ./up > e/origin; mv e .git/remotes"},
 		{name: "a submodule's remote", script: "mkdir -p .git/modules/m/remotes; echo URL: ./up > .git/modules/m/remotes/origin"},
+		{name: "the remote of a submodule with such a name", script: "mkdir .git/modules/a/remotes/b/remotes; echo URL: ./up > .git/modules/a/remotes/b/remotes/origin"},
+		{name: "a submodule with such a name, moved", script: "mv .git/modules/a/remotes/b .git/modules/a/remotes/c"},
 		{name: "a submodule's configuration", script: "mkdir -p .git/modules/m; echo '[core]' > .git/modules/m/config"},
 		{name: "a submodule of many parts", script: "mkdir -p .git/modules/a/b/hooks"},
 		{name: "a submodule's directory moved in", script: "mkdir -p e .git/modules; echo '[core]' > e/config; mv e .git/modules/m"},
@@ -196,7 +198,9 @@ func repository(t *testing.T, dir string) {
 		mkdir -p .git/hooks && echo exit 0 > .git/hooks/post-checkout && git config core.hooksPath tools/hooks && git config include.path ../shared.gitconfig && : > shared.gitconfig &&
 		echo : > tools/diff.sh && git config diff.external "sh tools/diff.sh" && git config alias.watch '!bin/fsmonitor' &&
 		mkdir libexec && echo : > libexec/lint.sh && ln -s libexec lib && git config alias.lint '!lib/lint.sh' && git -C nested init -q --template= && mkdir nested/scripts && git -C nested config core.hooksPath scripts &&
-		git init -q --template= module && mkdir .git/modules && mv module/.git .git/modules/m && echo "gitdir: ../.git/modules/m" > module/.git && git -C module config core.worktree ../../../module && git -C module config alias.filter '!bin/filter' && printf "node_modules\\nnested\\nmodule\\n" > .gitignore && git add . && git commit -qm first && git branch other`
+		git init -q --template= module && mkdir .git/modules && mv module/.git .git/modules/m && echo "gitdir: ../.git/modules/m" > module/.git && git -C module config core.worktree ../../../module && git -C module config alias.filter '!bin/filter' &&
+		git init -q --template= deep && mkdir -p .git/modules/a/remotes && mv deep/.git .git/modules/a/remotes/b && echo "gitdir: ../.git/modules/a/remotes/b" > deep/.git && git -C deep config core.worktree ../../../../../deep &&
+		printf "node_modules\\nnested\\nmodule\\ndeep\\n" > .gitignore && git add . && git commit -qm first && git branch other`
 	if out, err := outside(t, dir, script); err != nil {
 		t.Fatalf("making a repository: %v: %s", err, out)
 	}
@@ -374,6 +378,7 @@ func testGitWorks(t *testing.T, sb sandbox.Sandbox) {
 		"mkdir -p node_modules/.new/.vscode && mv node_modules/.new node_modules/new", "mkdir -p dir/sub && echo x > dir/sub/f && mv dir dir2 && rm -r dir2",
 		`d=$(mktemp -d) && git init -q "$d" && rm -rf "$d"`, "mkdir .github && echo x > .github/CODEOWNERS", "ln -s src link && rm link",
 		"chmod +x src/a && test -x src/a && chmod -x src/a", "chmod -R u+r .", "cp -a src src2 && rm -r src2", "chmod 0 src && chmod 755 src",
+		"echo x > deep/f && git -C deep add f && git -C deep commit -qm one && git -C deep branch topic",
 	} {
 		if out, errs, st := Run(t, sb, script, gitEnv()...); st.Code != 0 {
 			t.Errorf("%s: %+v\n%s%s", script, st, out, errs)
