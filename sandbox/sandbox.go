@@ -154,8 +154,9 @@ type RuleKeeper interface {
 	Repositories(ctx context.Context) (Repositories, error)
 	// ProtectNamed looks for repositories, for half a minute at most and as Repositories
 	// does, and protects from being written what their configuration has git run, or read
-	// configuration or hooks from, now. An error says why there may be more.
-	ProtectNamed(ctx context.Context) error
+	// configuration or hooks from, now. It returns the repositories; an error says why there
+	// may be more.
+	ProtectNamed(ctx context.Context) (Repositories, error)
 	// CloseGit closes what git's object stores in the project hold now, and what anything
 	// outside adds to them later; what is made inside from now on can be read. It returns
 	// the version of the rules for OpenGit.

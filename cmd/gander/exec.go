@@ -68,7 +68,11 @@ func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) err
 		f.name = "exec-" + randomName()
 	}
 	var leak atomic.Bool
-	sb, done, err := a.openSandbox(ctx, place{driver: f.sandbox, cwd: cwd, name: f.name, purpose: "exec", leaked: func() { leak.Store(true) }})
+	var found *router.Examined
+	sb, done, err := a.openSandbox(ctx, place{
+		driver: f.sandbox, cwd: cwd, name: f.name, purpose: "exec",
+		examined: func(e *router.Examined) { found = e }, leaked: func() { leak.Store(true) },
+	})
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) err
 	for _, w := range sb.Info().Warnings {
 		a.log.Warn(w)
 	}
-	defer a.sayGit(ctx, sb, cwd)()
+	defer a.sayGit(ctx, sb, cwd, found)()
 	err = a.pass(ctx, sb, args)
 	if leak.Load() { // whatever became of the command: the policy ended it
 		return &exitError{exitPermission, fmt.Errorf("the command was ended: %s; see gander policy show", leaked)}
@@ -94,7 +98,7 @@ const (
 // sayGit says which closed files git keeps, where the policy leaves it at words: before
 // the command when that is known at once, else beside it. The function that it returns
 // ends the looking.
-func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string) (end func()) {
+func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string, found *router.Examined) (end func()) {
 	if p, err := a.wire().policyOf(cwd); err != nil || p.Git != policy.GitWarn {
 		return func() {} // all is said, or openSandbox has failed
 	}
@@ -102,7 +106,7 @@ func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string) (end f
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		text, err := router.SayGit(ctx, sb)
+		text, err := found.SayGit(ctx, sb)
 		if text != "" {
 			a.log.Warn(text)
 		}

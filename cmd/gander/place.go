@@ -29,8 +29,10 @@ type place struct {
 	labels  map[string]string
 	mounts  []sandbox.Mount
 	doors   []sandbox.Door
-	quiet   bool   // what rules refuse is expected
-	leaked  func() // called before the sandbox is closed because content of a closed file was about to leave; may be nil
+	quiet   bool // what rules refuse is expected
+	// examined is called with what was found out of git before anything runs; it may be nil.
+	examined func(*router.Examined)
+	leaked   func() // called before the sandbox is closed because content of a closed file was about to leave; may be nil
 }
 
 // safeName is what the name of a sandbox may be: it becomes a directory's.
@@ -103,9 +105,13 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 		closeDoors()
 		a.remove(dir)
 	}
-	if err := a.keepGit(ctx, sb, router.Examination{Driver: d, Spec: spec, StateDir: a.cfg.Home, Git: bounds.Git}); err != nil {
+	found, err := a.keepGit(ctx, sb, router.Examination{Driver: d, Spec: spec, StateDir: a.cfg.Home, Git: bounds.Git})
+	if err != nil {
 		done()
 		return nil, nil, err
+	}
+	if p.examined != nil {
+		p.examined(found)
 	}
 	return sb, done, nil
 }
@@ -113,20 +119,17 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 // keepGit protects what git's configuration names, and does what the policy says about
 // closed files that git keeps, where it does not leave it at words: what a person runs by
 // hand reads what it likes then.
-func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examination) error {
+func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examination) (*router.Examined, error) {
+	look := e.Examine
 	if e.Git == policy.GitWarn {
-		notices, err := e.Protect(ctx, sb)
-		for _, text := range notices {
-			a.log.Warn(text)
-		}
-		return err
+		look = e.Protect
 	}
-	found, err := e.Examine(ctx, sb)
+	found, err := look(ctx, sb)
 	if router.Refused(err) {
-		return &exitError{exitPermission, err}
+		return nil, &exitError{exitPermission, err}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, text := range found.Notices() {
 		a.log.Info(text)
@@ -134,7 +137,7 @@ func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examinat
 	for _, text := range found.Weaker() {
 		a.log.Warn(text)
 	}
-	return nil
+	return found, nil
 }
 
 // newSandboxDir makes the directory of a new sandbox, with an empty home.

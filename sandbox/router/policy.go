@@ -93,8 +93,10 @@ type Examined struct {
 	weaker bool               // may it be?
 	survey *survey            // nil where no rules are kept
 	keeper sandbox.RuleKeeper // so, too
-	hiding *hiding            // nil where git hides nothing
-	lacks  string             // what is weaker, in a sentence
+	// repositories are those of which it was protected what they name; nil when that failed.
+	repositories *sandbox.Repositories
+	hiding       *hiding // nil where git hides nothing
+	lacks        string  // what is weaker, in a sentence
 }
 
 // Examine finds out what a sandbox's rules close of a project, and what git keeps of
@@ -142,9 +144,12 @@ func (e Examination) newExamined() *Examined {
 // protect has protected what git's configuration names now. Where the sandbox may be
 // weaker it notes what is not.
 func (e *Examined) protect(ctx context.Context) error {
-	e.lacks = ""
-	err := e.keeper.ProtectNamed(ctx)
-	if err != nil && e.weaker && ctx.Err() == nil {
+	e.lacks, e.repositories = "", nil
+	repos, err := e.keeper.ProtectNamed(ctx)
+	switch {
+	case err == nil:
+		e.repositories = &repos
+	case e.weaker && ctx.Err() == nil:
 		e.lacks = fmt.Sprintf("Files that git's configuration names can be written inside (%v).", err)
 		return nil
 	}
@@ -152,19 +157,18 @@ func (e *Examined) protect(ctx context.Context) error {
 }
 
 // Protect has protected what git's configuration in the project names, and looks at
-// nothing else. It returns what a person should know.
-func (e Examination) Protect(ctx context.Context, sb sandbox.Sandbox) (notices []string, err error) {
+// nothing else. What it returns knows of that alone.
+func (e Examination) Protect(ctx context.Context, sb sandbox.Sandbox) (*Examined, error) {
+	found := e.newExamined()
 	keeper, ok := sb.(sandbox.RuleKeeper)
 	if !ok {
-		return nil, nil
+		return found, nil
 	}
 	if _, err := keeper.Judge(ctx, nil); err != nil {
-		return nil, nil //nolint:nilerr // a weaker sandbox, which says so itself
+		return found, nil //nolint:nilerr // a weaker sandbox, which says so itself
 	}
-	found := e.newExamined()
 	found.keeper = keeper
-	err = found.protect(ctx)
-	return found.Weaker(), err
+	return found, found.protect(ctx)
 }
 
 // Weaker is what does not hold of git's protection, in sentences for the person.

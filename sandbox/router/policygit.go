@@ -69,15 +69,20 @@ func findTracked(ctx context.Context, sb sandbox.Sandbox, keeper sandbox.RuleKee
 
 // SayGit says what git keeps of closed files in the index and HEAD of the repositories of
 // a sandbox's project, for whoever runs a command in it; empty when that is nothing.
-// Histories, which take long, are not looked at.
-func SayGit(ctx context.Context, sb sandbox.Sandbox) (string, error) {
+// Histories, which take long, are not looked at, and the project is looked through for
+// repositories only where Protect could not.
+func (e *Examined) SayGit(ctx context.Context, sb sandbox.Sandbox) (string, error) {
 	keeper, ok := sb.(sandbox.RuleKeeper)
 	if !ok {
 		return "", nil
 	}
-	repos, err := keeper.Repositories(ctx)
-	if err != nil {
-		return "", err
+	repos := e.repositories
+	if repos == nil {
+		looked, err := keeper.Repositories(ctx)
+		if err != nil {
+			return "", err
+		}
+		repos = &looked
 	}
 	names := &naming{sb: sb, keeper: keeper, seen: map[string]bool{}}
 	var errs []error

@@ -55,15 +55,20 @@ func (s *gitSandbox) MayWrite(_ context.Context, path string) (bool, error) {
 	return filepath.Base(path) != "named", nil
 }
 
-func (s *gitSandbox) ProtectNamed(context.Context) error {
+func (s *gitSandbox) ProtectNamed(ctx context.Context) (sandbox.Repositories, error) {
 	s.d.journal.add("protect named")
-	if s.unread == nil {
-		return nil
+	if s.unread != nil && s.unread() != nil {
+		return sandbox.Repositories{}, s.unread()
 	}
-	return s.unread()
+	return s.repositories()
 }
 
-func (s *gitSandbox) Repositories(context.Context) (found sandbox.Repositories, err error) {
+func (s *gitSandbox) Repositories(context.Context) (sandbox.Repositories, error) {
+	s.d.journal.add("look for repositories")
+	return s.repositories()
+}
+
+func (s *gitSandbox) repositories() (found sandbox.Repositories, err error) {
 	found.Partial = s.tooMany
 	return found, filepath.WalkDir(s.spec.WorkingDir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != ".git" {
@@ -248,8 +253,8 @@ func TestUnreadConfiguration(t *testing.T) {
 			t.Errorf("%s, again: %v", git, err)
 		}
 		b.made.Rules.Optional = true
-		if said, err := e.Protect(t.Context(), sb); err != nil || len(said) != 1 || !strings.Contains(said[0], unread.Error()) {
-			t.Errorf("%s, weaker: %q, %v", git, said, err)
+		if found, err := e.Protect(t.Context(), sb); err != nil || len(found.Weaker()) != 1 || !strings.Contains(found.Weaker()[0], unread.Error()) {
+			t.Errorf("%s, weaker: %+v, %v", git, found, err)
 		}
 		if err := b.examine(); err != nil || !slices.Equal(b.examined.Notices()[1:], b.examined.Weaker()) {
 			t.Errorf("%s, weaker: %v, %q", git, err, b.examined.Notices())
@@ -319,7 +324,8 @@ func TestRefusedPrompt(t *testing.T) {
 }
 
 // TestSayGit: what is in the index or in HEAD is said, in any repository; histories are not
-// looked at.
+// looked at. The project was looked through when what git names was protected, and is not
+// again unless that has failed.
 func TestSayGit(t *testing.T) {
 	needGit(t)
 	const commit = "git -c user.name=x -c user.email=x@example.org commit -qm x"
@@ -334,15 +340,30 @@ func TestSayGit(t *testing.T) {
 		"one of a broken":  {"git init -q . && touch .env && git add .env && git init -q lost && rm lost/.git/HEAD", "(.env)", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, sb := gitBackend(t, tt.script, policy.GitWarn)
-			said, err := SayGit(t.Context(), sb)
-			if (said != "") != (tt.said != "") || !strings.Contains(said, tt.said) || (err != nil) != tt.fails {
-				t.Errorf("said %q, %v", said, err)
+			for _, unread := range []error{nil, errors.New("it cannot be read")} {
+				b, sb := gitBackend(t, tt.script, policy.GitWarn)
+				sb.unread = func() error { return unread }
+				b.made.Rules.Optional = true
+				found, err := (Examination{Driver: b.driver, Spec: b.made, Git: policy.GitWarn}).Protect(t.Context(), sb)
+				if err != nil {
+					t.Fatal(err)
+				}
+				said, err := found.SayGit(t.Context(), sb)
+				if (said != "") != (tt.said != "") || !strings.Contains(said, tt.said) || (err != nil) != tt.fails {
+					t.Errorf("said %q, %v", said, err)
+				}
+				if again := slices.Contains(sb.d.journal.all(), "look for repositories"); again != (unread != nil) {
+					t.Errorf("protected with %v, looked for repositories again: %v", unread, again)
+				}
 			}
 		})
 	}
-	_, sb := gitBackend(t, "git init -q .", policy.GitWarn)
-	if said, err := SayGit(t.Context(), sb.fakeSandbox); said != "" || err != nil {
+	b, sb := gitBackend(t, "git init -q .", policy.GitWarn)
+	found, err := (Examination{Driver: b.driver, Spec: b.made, Git: policy.GitWarn}).Protect(t.Context(), sb.fakeSandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := found.SayGit(t.Context(), sb.fakeSandbox); said != "" || err != nil {
 		t.Errorf("of a sandbox without rules it is said %q, %v", said, err)
 	}
 }

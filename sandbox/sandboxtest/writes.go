@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -309,7 +310,7 @@ func TestWrites(t *testing.T, newDriver NewDriver, owner int) {
 	if _, err := keeper.Repositories(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := keeper.ProtectNamed(t.Context()); err != nil {
+	if _, err := keeper.ProtectNamed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	has := map[string]bool{"": true}
@@ -357,8 +358,12 @@ func testLaterRepository(t *testing.T, sb sandbox.Sandbox, project string) {
 	if out, err := outside(t, project, "git init -q --template= lib/late && git -C lib/late config core.hooksPath hk && chmod -R a+rwX lib"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := keeper.ProtectNamed(t.Context()); err != nil {
+	found, err := keeper.ProtectNamed(t.Context())
+	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains(found.Found, sandbox.Repository{Dir: "libexec/late/.git", Tree: "libexec/late"}) { // lib leads there
+		t.Errorf("the later repository is not among %+v", found)
 	}
 	for _, script := range []string{"mkdir -p lib/late/hk && echo x > lib/late/hk/pre-commit", "mv lib l"} {
 		if _, _, st := Run(t, sb, script); st.Code == 0 {

@@ -14,7 +14,7 @@ type keeper interface {
 	judge(paths []string) []bool
 	mayWrite(path string) bool
 	repositories() sandbox.Repositories
-	protectNamed() error
+	protectNamed() (sandbox.Repositories, error)
 	closeGit() (rules uint64)
 	openGit(openGitParams) error
 	gitChanged() bool
@@ -85,8 +85,8 @@ func (c *client) mayWrite(p mayWriteParams) (mayWriteResult, error) {
 	return withKeeper(c, func(k keeper) (mayWriteResult, error) { return mayWriteResult{k.mayWrite(p.Path)}, nil })
 }
 
-func (c *client) protectNamed(struct{}) (struct{}, error) {
-	return withKeeper(c, func(k keeper) (struct{}, error) { return struct{}{}, k.protectNamed() })
+func (c *client) protectNamed(struct{}) (sandbox.Repositories, error) {
+	return withKeeper(c, func(k keeper) (sandbox.Repositories, error) { return k.protectNamed() })
 }
 
 func (c *client) repositories(struct{}) (sandbox.Repositories, error) {
@@ -142,11 +142,11 @@ func (h *Host) MayWrite(ctx context.Context, path string) (bool, error) {
 }
 
 // ProtectNamed protects what git's configuration names, as sandbox.RuleKeeper says.
-func (h *Host) ProtectNamed(ctx context.Context) error {
-	if err := h.ctl.call(ctx, "protectNamed", struct{}{}, nil); err != nil {
-		return fmt.Errorf("protecting what git's configuration names: %w", err)
+func (h *Host) ProtectNamed(ctx context.Context) (found sandbox.Repositories, err error) {
+	if err = h.ctl.call(ctx, "protectNamed", struct{}{}, &found); err != nil {
+		err = fmt.Errorf("protecting what git's configuration names: %w", err)
 	}
-	return nil
+	return found, err
 }
 
 // Repositories looks for git's repositories, as sandbox.RuleKeeper says.

@@ -25,7 +25,7 @@ type guarded struct {
 // protectNamed implements keeper: what the configuration of repositories names now is
 // protected from now on, and what it named before still is. Nothing inside moves a
 // repository meanwhile.
-func (c *closure) protectNamed() (err error) {
+func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 	release := c.guard.Hold(2 * protectTime)
 	defer func() {
 		if !release() && err == nil {
@@ -37,7 +37,7 @@ func (c *closure) protectNamed() (err error) {
 	repos, unknown := c.takeKnown()
 	r, err := openGit(c.roots()...)
 	if err != nil {
-		return fmt.Errorf("reading git's configuration: %w", err)
+		return found, fmt.Errorf("reading git's configuration: %w", err)
 	}
 	defer r.close()
 	for _, root := range c.roots() {
@@ -48,10 +48,10 @@ func (c *closure) protectNamed() (err error) {
 	}
 	for i := range c.guarded {
 		if err := c.protectFiles(&c.guarded[i], below(c.guarded[i].tree, r.named...)); err != nil {
-			return err
+			return found, err
 		}
 	}
-	return cmp.Or(unknown, r.err)
+	return atMost(repos, false), cmp.Or(unknown, r.err)
 }
 
 // protectFiles protects files of a tree besides those that are.

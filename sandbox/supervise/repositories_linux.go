@@ -34,10 +34,15 @@ func (c *closure) repositories() sandbox.Repositories {
 	if s.err == nil && !s.partial && (c.known == nil || len(c.known) > 0) {
 		c.known = slices.Clone(all)
 	}
+	return atMost(all, s.partial)
+}
+
+// atMost is what is told of repositories, which are all unless the looking was partial.
+func atMost(all []sandbox.Repository, partial bool) sandbox.Repositories {
 	if len(all) > maxRepositories {
 		return sandbox.Repositories{Found: all[:maxRepositories], Partial: true}
 	}
-	return sandbox.Repositories{Found: all, Partial: s.partial}
+	return sandbox.Repositories{Found: all, Partial: partial}
 }
 
 // takeKnown are all repositories: those that repositories has found before anything ran
