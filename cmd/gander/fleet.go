@@ -100,8 +100,7 @@ func (f *fleet) Start(ctx context.Context, s controlplane.Spec) error {
 	if err := dir.Write(specOf(s), s.Token); err != nil {
 		return fmt.Errorf("%w: %w", controlplane.ErrUnavailable, err)
 	}
-	if err := f.begin(ctx, dir); err != nil {
-		f.discard(dir)
+	if err := f.first(ctx, dir); err != nil {
 		return fmt.Errorf("%w: %w", controlplane.ErrUnavailable, err)
 	}
 	f.follow(dir)
@@ -167,6 +166,16 @@ func specOf(s controlplane.Spec) keeper.Spec {
 	return spec
 }
 
+// first starts a new run. One that cannot be started is gone, with its log, of which the
+// error has the last words.
+func (f *fleet) first(ctx context.Context, dir keeper.Dir) error {
+	err := f.begin(ctx, dir)
+	if err != nil {
+		f.discard(dir)
+	}
+	return err
+}
+
 // begin starts a run's keeper and returns when its first sandbox is there.
 func (f *fleet) begin(ctx context.Context, dir keeper.Dir) error {
 	ctx, cancel := context.WithTimeout(ctx, firstTime)
@@ -176,7 +185,7 @@ func (f *fleet) begin(ctx context.Context, dir keeper.Dir) error {
 	}
 	status, err := keeper.NewClient(dir).Ready(ctx)
 	if err != nil {
-		return fmt.Errorf("%w; see %s", err, filepath.Join(dir.Path, keeper.KeeperLog))
+		return fmt.Errorf("%w%s", err, lastWords(logOf(dir)))
 	}
 	if status.Phase == keeper.Failed {
 		return errors.New(status.Error)
@@ -191,7 +200,7 @@ func (f *fleet) launch(ctx context.Context, dir keeper.Dir) error {
 	if err != nil {
 		return err
 	}
-	log := filepath.Join(dir.Path, keeper.KeeperLog)
+	log := logOf(dir)
 	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening the log of a run's keeper: %w", err)
@@ -221,10 +230,21 @@ func (f *fleet) launch(ctx context.Context, dir keeper.Dir) error {
 		err = fmt.Errorf("its keeper has ended at once (%v)", err)
 	}
 	if err != nil {
-		return fmt.Errorf("run %s: %w%s; see %s", dir.RunID, err, lastWords(log), log)
+		return fmt.Errorf("run %s: %w%s", dir.RunID, err, lastWords(log))
 	}
 	return nil
 }
+
+// relaunch starts a keeper for a run that has had one. Whatever comes of it the run's
+// directory stays, and the error names its log.
+func (f *fleet) relaunch(ctx context.Context, dir keeper.Dir) error {
+	if err := f.launch(ctx, dir); err != nil {
+		return fmt.Errorf("%w; see %s", err, logOf(dir))
+	}
+	return nil
+}
+
+func logOf(dir keeper.Dir) string { return filepath.Join(dir.Path, keeper.KeeperLog) }
 
 // lastWords is the last line of a keeper's log as the end of a sentence: the log of a
 // run that could not be started goes with it.
@@ -305,7 +325,7 @@ func (f *fleet) revive(ctx context.Context, dir keeper.Dir) error {
 		defer cancel()
 		return keeper.NewClient(dir).Await(ctx)
 	}
-	return f.launch(ctx, dir)
+	return f.relaunch(ctx, dir)
 }
 
 // Adopt implements controlplane.Fleet.
@@ -347,7 +367,7 @@ func (f *fleet) deliver(ctx context.Context) error {
 		case kept && spec.Desired != keeper.Stopped:
 			f.log.Warn("a run goes on that this control plane does not know; end it with: gander sandbox stop "+dir.SandboxID(), "run", dir.RunID)
 		case !kept && spec.Desired == keeper.Stopped && dir.Unsent():
-			err = errors.Join(err, f.launch(ctx, dir))
+			err = errors.Join(err, f.relaunch(ctx, dir))
 		}
 	}
 	return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -65,5 +66,34 @@ func TestKeeperEndsAtOnce(t *testing.T) {
 				t.Errorf("stopping it: %v", err)
 			}
 		})
+	}
+}
+
+// A run that could not be started is gone, and its log with it: the error has the log's last
+// words. One that cannot go on stays, and its error names the log.
+func TestErrorNamesALogThatIsThere(t *testing.T) {
+	exe := filepath.Join(t.TempDir(), "keeper")
+	if err := os.WriteFile(exe, []byte("#!/bin/sh\necho 'gander: no room' >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{w: &wiring{}, home: t.TempDir(), exe: exe, log: slog.New(slog.DiscardHandler)}
+	dir, err := keeper.RunDir(f.home, "run1")
+	if err == nil {
+		err = dir.Write(keeper.Spec{RunID: "run1", Desired: keeper.Running}, "token")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(dir.Path, keeper.KeeperLog)
+	err = f.revive(t.Context(), dir)
+	if _, statErr := os.Stat(log); statErr != nil || err == nil || !strings.Contains(err.Error(), "see "+log) {
+		t.Errorf("a run that cannot go on: %v; its log: %v", err, statErr)
+	}
+	err = f.first(t.Context(), dir)
+	if _, statErr := os.Stat(log); !errors.Is(statErr, fs.ErrNotExist) {
+		t.Errorf("the log of a run that could not be started: %v", statErr)
+	}
+	if err == nil || !strings.Contains(err.Error(), "no room") || strings.Contains(err.Error(), log) {
+		t.Errorf("a run that could not be started: %v", err)
 	}
 }
