@@ -4,20 +4,18 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gander.dev/gander/developer/shell"
+	"gander.dev/gander/sandbox/sandboxtest/usertest"
 )
 
 // What commands do to survive. Each prints "ready" when it has done it; every
@@ -183,39 +181,9 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
-// stranger is a user that no machine has.
-const stranger = 12345
-
-// TestAsOrdinaryUser runs the tests of this file again as a user without rights.
+// TestAsOrdinaryUser runs tests of this package again as a user without rights.
 func TestAsOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
-	dir, err := os.MkdirTemp("", "gander-user-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	program := filepath.Join(dir, "shell.test")
-	b, err := os.ReadFile("/proc/self/exe")
-	if err == nil {
-		err = os.WriteFile(program, b, 0o755)
-	}
-	if err == nil {
-		err = errors.Join(os.Chown(dir, stranger, stranger), os.Chown(program, stranger, stranger))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.run=TestCancel$|TestServerDies|TestLeft|TestSupervisorDies", fmt.Sprintf("-test.v=%t", testing.Verbose()))
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, "GANDER_SHELL_CANCELS=" + os.Getenv("GANDER_SHELL_CANCELS")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Errorf("as uid %d: %v", stranger, err)
-	}
+	usertest.Run(t, usertest.Options{Tests: "^(TestCancel|TestServerDies|TestLeft|TestLeftGoesOn|TestSupervisorDies)$"})
 }
 
 // TestSupervisorStops: a command that stops its supervisor is ended all the same; it takes
