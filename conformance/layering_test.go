@@ -33,8 +33,11 @@ var strangers = [][]string{
 
 // Packages that import nothing of ours.
 var leaves = []string{
-	"acp", "conformance/harness", "conformance/model", "sandbox/doorway", "sandbox/ignore", "sandbox/permit", "sandbox/policy", "sandbox/skills", "sandbox/telemetry",
+	"acp", "conformance/harness", "conformance/model", "conformance/sitetest", "sandbox/doorway", "sandbox/ignore", "sandbox/permit", "sandbox/policy", "sandbox/skills", "sandbox/telemetry",
 }
+
+// Packages of conformance that tests of others may use.
+var forOthersTests = []string{"conformance/model", "conformance/browsertest", "conformance/sitetest"}
 
 // The only places where a third-party module is known; a path covers what is below it.
 // What is not listed may not be imported: a new dependency is argued for here.
@@ -115,6 +118,7 @@ func TestLayeringFindsPlantedImports(t *testing.T) {
 		{"the model in a test", "sandbox/a_test.go", module + "/conformance/model", false},
 		{"the browser in a test", "sandbox/a_test.go", module + "/conformance/browsertest", false},
 		{"the browser in the product", "cmd/gander/a.go", module + "/conformance/browsertest", true},
+		{"the site in a package for tests", "sandbox/sandboxtest/a.go", module + "/conformance/sitetest", false},
 		{"more of conformance in a test", "sandbox/a_test.go", module + "/conformance/e2e", true},
 		{"third party at home", "acp/a.go", "github.com/sourcegraph/jsonrpc2", false},
 		{"third party away", "sandbox/a.go", "github.com/sourcegraph/jsonrpc2", true},
@@ -263,10 +267,10 @@ func objectionOurs(f goFile, target string) string {
 
 func objectionConformance(f goFile, target string) string {
 	switch from := topFolder(f.dir()); {
-	case from == "conformance", from == "cmd", f.forTests() && (target == "conformance/model" || target == "conformance/browsertest"):
+	case from == "conformance", from == "cmd", f.forTests() && slices.Contains(forOthersTests, target):
 		return ""
 	}
-	return "conformance is for cmd, and its model and its browser for tests"
+	return "conformance is for cmd, and its model, its browser and its site for tests"
 }
 
 func areStrangers(a, b string) bool {

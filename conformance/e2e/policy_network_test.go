@@ -1,26 +1,17 @@
 package e2e
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"gander.dev/gander/conformance/sitetest"
 )
 
 // With hosts allowed, agents still reach their model, and their commands what is
@@ -29,7 +20,8 @@ import (
 func TestAllowedHost(t *testing.T) {
 	inCells(t, func(t *testing.T, w *world) {
 		plain := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(rw, "the site answers") }))
-		secure, closed := httptest.NewUnstartedServer(gitHost(t)), httptest.NewUnstartedServer(gitHost(t))
+		git := sitetest.Git(t, "the repository answers")
+		secure, closed := httptest.NewUnstartedServer(git), httptest.NewUnstartedServer(git)
 		outside := outsideAddress(t)
 		for _, site := range []*httptest.Server{plain, secure, closed} {
 			l, err := net.Listen("tcp", net.JoinHostPort(outside, "0"))
@@ -41,15 +33,15 @@ func TestAllowedHost(t *testing.T) {
 			site.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that are cut off
 			t.Cleanup(site.Close)
 		}
-		certificate, trusted := selfSigned(t, outside)
-		secure.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+		var trusted []byte
+		secure.TLS, trusted = sitetest.Certified(t, outside)
 		closed.TLS = secure.TLS
 		plain.Start()
 		secure.StartTLS()
 		closed.StartTLS()
 		w.write(w.mkdir("gander"), "config.json", fmt.Sprintf(`{"policy": {"network": {"allow": [%q, %q]}}}`, plain.Listener.Addr(), secure.Listener.Addr()))
 		project := w.mkdir("project")
-		w.write(project, "trusted.pem", trusted)
+		w.write(project, "trusted.pem", string(trusted))
 		e := w.gander(nil)
 		e.initialize()
 		s := e.session(project)
@@ -69,41 +61,6 @@ func TestAllowedHost(t *testing.T) {
 			}
 		}
 	})
-}
-
-// gitHost serves a repository with one file.
-func gitHost(t *testing.T) http.Handler {
-	t.Helper()
-	path, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	repos := t.TempDir()
-	commits(t, repos, `git init -q --bare -b main tiny.git && git init -q -b main w && cd w && echo the repository answers > file && git add file && git -c user.name=a -c user.email=a@b commit -qm one && git push -q ../tiny.git main`)
-	return &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + repos, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
-	}
-}
-
-// selfSigned is a certificate for an address, and what those trust who trust it.
-func selfSigned(t *testing.T, address string) (tls.Certificate, string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.ParseIP(address)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	of.Subject.CommonName = "a site of a test"
-	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // A host that no rule names is asked about while a program waits for it. The answer

@@ -6,32 +6,21 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha512"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
+	"gander.dev/gander/conformance/sitetest"
 	"gander.dev/gander/sandbox/egress"
 )
 
@@ -44,7 +33,11 @@ func newSite(t *testing.T, authority string, rules []egress.Rule, names []string
 	t.Helper()
 	handler := siteHandler(t)
 	plain, secure := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
-	secure.TLS = certified(t, authority, names)
+	config, certificate := sitetest.Certified(t, names...)
+	if err := os.WriteFile(authority, certificate, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	secure.TLS = config
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that are cut off
 	secure.StartTLS()
 	t.Cleanup(plain.Close)
@@ -77,37 +70,6 @@ func newSite(t *testing.T, authority string, rules []egress.Rule, names []string
 	return door
 }
 
-// certified makes an authority, whose certificate it writes to a file, and has it sign
-// for names.
-func certified(t *testing.T, file string, names []string) *tls.Config {
-	t.Helper()
-	sign := func(c, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if signer == nil {
-			signer = key
-		}
-		c.NotBefore, c.NotAfter, c.BasicConstraintsValid = time.Now().Add(-time.Hour), time.Now().Add(time.Hour), true
-		der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der, key
-	}
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, KeyUsage: x509.KeyUsageCertSign}
-	root.Subject.CommonName = "an authority of a test"
-	top, rootKey := sign(root, root, nil)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: names, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	leaf.Subject.CommonName = names[0]
-	der, key := sign(leaf, root, rootKey)
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: top}), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
-}
-
 // siteHandler is a git host, a registry of npm, a proxy of Go's modules and an index of
 // Python's packages, with one tiny thing in each.
 func siteHandler(t *testing.T) http.Handler {
@@ -117,7 +79,7 @@ func siteHandler(t *testing.T) http.Handler {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
 	}
 	file("/{$}", []byte("hello"))
-	mux.Handle("/tiny.git/", gitHandler(t))
+	mux.Handle("/tiny.git/", sitetest.Git(t, "hello"))
 
 	tarball := npmPackage(t)
 	sum := sha512.Sum512(tarball)
@@ -151,24 +113,6 @@ func siteHandler(t *testing.T) http.Handler {
 		info + "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n", info + "RECORD": "tiny.py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
 	}))
 	return mux
-}
-
-// gitHandler serves a repository with one file.
-func gitHandler(t *testing.T) http.Handler {
-	t.Helper()
-	path, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	repos := t.TempDir()
-	script := `git init -q --bare -b main tiny.git && git init -q -b main w && cd w && echo hello > file && git add file && git commit -qm one && git push -q ../tiny.git main`
-	if said, err := outside(t, repos, script); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
-	return &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + repos, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
-	}
 }
 
 func npmPackage(t *testing.T) []byte {
