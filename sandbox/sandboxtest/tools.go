@@ -41,7 +41,7 @@ func downloads() []tool {
 		{name: "npm", home: "registry.npmjs.org", preset: "npm", script: `rm -rf n && mkdir n && cd n && npm install --no-audit --no-fund --loglevel error --fetch-retries 0 --cache .cache --registry HOST/ tiny &&
 node -p 'require("tiny")' | grep -q 'tiny works'`},
 		{name: "go", home: "proxy.golang.org", preset: "go", script: `rm -rf m "$HOME/go" && mkdir m && cd m && printf 'module example.org/user\n\ngo 1.21\n\nrequire example.org/tiny v1.0.0\n' > go.mod &&
-GO` + `PROXY=HOST go mod download example.org/tiny && grep -q 'tiny works' "$HOME/go/pkg/mod/example.org/tiny@v1.0.0/tiny.go"`},
+GOPROXY=HOST go mod download example.org/tiny && grep -q 'tiny works' "$HOME/go/pkg/mod/example.org/tiny@v1.0.0/tiny.go"`},
 		{name: "pip", home: "pypi.org", preset: "pypi", there: "python3 -m pip --version", secure: true, script: `rm -rf p &&
 python3 -m pip install -q --disable-pip-version-check --no-cache-dir --no-input --retries 0 --target p --index-url HOST/simple tiny && grep -q 'tiny works' p/tiny.py`},
 	}
@@ -49,7 +49,7 @@ python3 -m pip install -q --disable-pip-version-check --no-cache-dir --no-input 
 
 // toolEnv are the variables by which the tools find whom to trust.
 func toolEnv(authority string) []string {
-	env := []string{"GO" + "SUMDB=off", "GOFLAGS=-modcacherw", "GOTOOLCHAIN=local"}
+	env := []string{"GOSUMDB=off", "GOFLAGS=-modcacherw", "GOTOOLCHAIN=local"}
 	for _, name := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "npm_config_cafile", "PIP_CERT"} {
 		env = append(env, name+"="+authority)
 	}
