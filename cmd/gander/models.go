@@ -58,7 +58,10 @@ func (w *wiring) gateway(e config.Endpoint, observe func(gateway.Event)) (*gatew
 
 // policedGateway is gateway with the rules that are in o.
 func (w *wiring) policedGateway(o gateway.Options, e config.Endpoint, observe func(gateway.Event)) (*gateway.Gateway, error) {
-	o.Endpoint = gateway.Endpoint{BaseURL: e.BaseURL, APIKey: e.APIKey.Reveal(), Model: e.Model}
+	o.Endpoint = gateway.Endpoint{BaseURL: e.BaseURL, APIKey: e.APIKey.Reveal(), Headers: map[string]string{}, Model: e.Model}
+	for name, value := range e.Headers {
+		o.Endpoint.Headers[name] = value.Reveal()
+	}
 	o.Proxy, o.Observe, o.Log = proxyOf(w.environ), observe, w.log
 	g, err := gateway.New(o)
 	if err == nil {

@@ -3,6 +3,9 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -28,6 +31,8 @@ type providerRow struct {
 	// nowhere.
 	Key       bool   `json:"key"`
 	KeySource string `json:"keySource,omitempty"`
+	// Headers are the names of those that go with it.
+	Headers []string `json:"headers,omitempty"`
 	// Missing says what is and how to get it.
 	Missing string `json:"missing,omitempty"`
 }
@@ -38,7 +43,7 @@ func (a *app) providerList() *cobra.Command {
 		Use:   "list",
 		Short: "the model endpoint, model and key of each agent, never the key itself",
 		Long: `list shows what each agent's model calls would use: the endpoint, the model, and
-where the key comes from. gander doctor tries whether that works.`,
+where the key comes from, and the names of headers that go with it. gander doctor tries whether that works.`,
 		Example: "  gander provider list\n  gander provider list --json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -58,7 +63,7 @@ func (a *app) providerRows() []providerRow {
 	key, _ := a.cfg.Key() // Endpoint says what is wrong with it
 	for _, name := range a.cfg.AgentNames() {
 		e, err := a.cfg.Endpoint(name)
-		r := providerRow{Agent: name, Host: e.BaseURL, Model: e.Model, Key: key.Value != "", KeySource: key.Source}
+		r := providerRow{Agent: name, Host: e.BaseURL, Model: e.Model, Key: key.Value != "", KeySource: key.Source, Headers: slices.Sorted(maps.Keys(e.Headers))}
 		if err != nil {
 			r.Missing = err.Error()
 		}
@@ -77,6 +82,9 @@ func (a *app) printProviders(rows []providerRow) error {
 			key = "from " + r.KeySource
 		case r.KeySource != "":
 			key = "missing in " + r.KeySource
+		}
+		if len(r.Headers) > 0 {
+			key += ", with " + strings.Join(r.Headers, ", ")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Agent, cmp.Or(r.Host, "-"), cmp.Or(r.Model, "-"), key)
 	}

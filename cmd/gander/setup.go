@@ -223,7 +223,7 @@ func (a *app) tryEndpoint(ctx context.Context, g answers) error {
 	a.secrets.learn([]string{key.Reveal()})
 	ctx, stop := context.WithTimeout(ctx, setupTimeout)
 	defer stop()
-	door, err := a.wire().gateway(config.Endpoint{BaseURL: g.host, APIKey: key, Model: g.model}, nil)
+	door, err := a.wire().gateway(config.Endpoint{BaseURL: g.host, APIKey: key, Headers: a.cfg.Model.Headers, Model: g.model}, nil)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

@@ -175,7 +175,7 @@ func (a *app) modelsAt(ctx context.Context, g answers) []string {
 	a.secrets.learn([]string{key.Reveal()})
 	ctx, stop := context.WithTimeout(ctx, setupTimeout)
 	defer stop()
-	door, err := a.wire().gateway(config.Endpoint{BaseURL: g.host, APIKey: key}, nil)
+	door, err := a.wire().gateway(config.Endpoint{BaseURL: g.host, APIKey: key, Headers: a.cfg.Model.Headers}, nil)
 	if err != nil {
 		return nil
 	}

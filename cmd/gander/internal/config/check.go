@@ -27,6 +27,7 @@ func (d *decoder) check(c *Config) {
 		}
 	}
 	d.checkKey(c)
+	d.checkHeaders(c)
 	if d.wasSet("cancelDeadline") {
 		if t := time.Duration(c.CancelDeadline); t < 100*time.Millisecond || t > time.Minute {
 			d.failAt("cancelDeadline", fmt.Errorf("%v is out of range; want 100ms to 1m", t))

@@ -85,7 +85,9 @@ type Model struct {
 	APIKeyEnv  string `json:"apiKeyEnv"`
 	APIKeyFile string `json:"apiKeyFile"`
 	APIKey     Secret `json:"apiKey"`
-	Model      string `json:"model"`
+	// Headers are sent with every call, as accounts and proxies want them.
+	Headers map[string]Secret `json:"headers"`
+	Model   string            `json:"model"`
 }
 
 // Agent is what can be set about one agent.

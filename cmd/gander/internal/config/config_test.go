@@ -225,8 +225,8 @@ func TestValues(t *testing.T) {
 }
 
 func TestSecretsStaySecret(t *testing.T) {
-	c := mustLoad(t, `{"model": {"apiKey": "key-in-file"}}`, "", "LLM_API_KEY=key-in-env", "HOME=/x")
-	if diff := cmp.Diff([]string{"key-in-env", "key-in-file"}, c.Secrets()); diff != "" {
+	c := mustLoad(t, `{"model": {"apiKey": "key-in-file", "headers": {"X-Team": "key-in-header"}}}`, "", "LLM_API_KEY=key-in-env", "HOME=/x")
+	if diff := cmp.Diff([]string{"key-in-env", "key-in-file", "key-in-header"}, c.Secrets()); diff != "" {
 		t.Error(diff)
 	}
 	encoded, err := json.Marshal(c)

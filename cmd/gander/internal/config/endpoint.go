@@ -3,7 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 var (
@@ -19,6 +23,8 @@ type Endpoint struct {
 	BaseURL string
 	// APIKey may be empty: local servers need none.
 	APIKey Secret
+	// Headers are sent with it.
+	Headers map[string]Secret
 	// Model is the model's plain name.
 	Model string
 }
@@ -28,7 +34,7 @@ type Endpoint struct {
 // model ErrNoModel, with everything else in place; so it is when Key fails.
 func (c *Config) Endpoint(agent string) (Endpoint, error) {
 	key, noKey := c.Key()
-	e := Endpoint{APIKey: key.Value, Model: c.model(agent)}
+	e := Endpoint{APIKey: key.Value, Headers: c.Model.Headers, Model: c.model(agent)}
 	source, host := c.env.first(hostVariables(agent)...)
 	if host == "" {
 		source, host = "model.host", c.Model.Host
@@ -46,6 +52,33 @@ func (c *Config) Endpoint(agent string) (Endpoint, error) {
 			ErrNoModel, agent, modelVariable(agent), c.userPath())
 	}
 	return e, noKey
+}
+
+// notForHeaders are the headers that say how a call is sent, in lower case.
+func notForHeaders() []string {
+	return []string{"host", "connection", "content-length", "content-encoding", "transfer-encoding", "te", "trailer", "upgrade", "expect"}
+}
+
+// checkHeaders fails for headers that cannot be sent. It does not repeat a value.
+func (d *decoder) checkHeaders(c *Config) {
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(c.Model.Headers)) {
+		path, value, folded := join("model.headers", name), c.Model.Headers[name].Reveal(), strings.ToLower(name)
+		switch {
+		case !d.wasSet(path):
+		case !httpguts.ValidHeaderFieldName(name):
+			d.failAt(path, fmt.Errorf("%q is not the name of a header", name))
+		case slices.Contains(notForHeaders(), folded):
+			d.failAt(path, errors.New("is not for you to choose: it says how a call is sent"))
+		case seen[folded]:
+			d.failAt(path, errors.New("is there twice: case does not count in the names of headers"))
+		case value == "":
+			d.failAt(path, errors.New("is empty; take it out, or give it a value"))
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			d.failAt(path, errors.New("a header's value is one line of text"))
+		}
+		seen[folded] = true
+	}
 }
 
 // baseURL is the host as the agent wants it.

@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,19 +16,19 @@ func TestEndpoint(t *testing.T) {
 		environ           []string
 		want              Endpoint
 	}{
-		{"file", file, "goose", nil, Endpoint{"https://file.example", "file-key", "file-model"}},
-		{"file, agent's model", file, "opencode", nil, Endpoint{"https://file.example/v1", "file-key", "own"}},
-		{"environment first", file, "goose", []string{"LLM_HOST=http://env:1/v1", "LLM_API_KEY=env-key", "GOOSE_MODEL=env-model"}, Endpoint{"http://env:1", "env-key", "env-model"}},
-		{"goose's own", "", "goose", []string{"LLM_HOST=http://no", "GOOSE_LLM_HOST=http://yes/", "GOOSE_MODEL=m"}, Endpoint{"http://yes", "", "m"}},
-		{"opencode's own", "", "opencode", []string{"LLM_HOST=http://no", "OPENCODE_LLM_HOST=http://yes/v1", "OPENCODE_MODEL=custom/a/b"}, Endpoint{"http://yes/v1", "", "a/b"}},
-		{"opencode adds v1", "", "opencode", []string{"LLM_HOST=http://h", "OPENCODE_MODEL=m"}, Endpoint{"http://h/v1", "", "m"}},
-		{"path is kept", "", "goose", []string{"LLM_HOST=http://h/openai/v1", "GOOSE_MODEL=m"}, Endpoint{"http://h/openai", "", "m"}},
-		{"empty is unset", file, "goose", []string{"LLM_HOST= ", "LLM_API_KEY=", "GOOSE_MODEL="}, Endpoint{"https://file.example", "file-key", "file-model"}},
+		{"file", file, "goose", nil, Endpoint{BaseURL: "https://file.example", APIKey: "file-key", Model: "file-model"}},
+		{"file, agent's model", file, "opencode", nil, Endpoint{BaseURL: "https://file.example/v1", APIKey: "file-key", Model: "own"}},
+		{"environment first", file, "goose", []string{"LLM_HOST=http://env:1/v1", "LLM_API_KEY=env-key", "GOOSE_MODEL=env-model"}, Endpoint{BaseURL: "http://env:1", APIKey: "env-key", Model: "env-model"}},
+		{"goose's own", "", "goose", []string{"LLM_HOST=http://no", "GOOSE_LLM_HOST=http://yes/", "GOOSE_MODEL=m"}, Endpoint{BaseURL: "http://yes", APIKey: "", Model: "m"}},
+		{"opencode's own", "", "opencode", []string{"LLM_HOST=http://no", "OPENCODE_LLM_HOST=http://yes/v1", "OPENCODE_MODEL=custom/a/b"}, Endpoint{BaseURL: "http://yes/v1", APIKey: "", Model: "a/b"}},
+		{"opencode adds v1", "", "opencode", []string{"LLM_HOST=http://h", "OPENCODE_MODEL=m"}, Endpoint{BaseURL: "http://h/v1", APIKey: "", Model: "m"}},
+		{"path is kept", "", "goose", []string{"LLM_HOST=http://h/openai/v1", "GOOSE_MODEL=m"}, Endpoint{BaseURL: "http://h/openai", APIKey: "", Model: "m"}},
+		{"empty is unset", file, "goose", []string{"LLM_HOST= ", "LLM_API_KEY=", "GOOSE_MODEL="}, Endpoint{BaseURL: "https://file.example", APIKey: "file-key", Model: "file-model"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := mustLoad(t, tt.file, "", tt.environ...).Endpoint(tt.agent)
-			if err != nil || got != tt.want {
+			if err != nil || !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("Endpoint = %v key %q, %v; want %v", got, got.APIKey.Reveal(), err, tt.want)
 			}
 		})
@@ -74,6 +76,43 @@ func TestSources(t *testing.T) {
 	for i, tt := range tests {
 		if tt.got != tt.want && (!strings.HasSuffix(tt.want, " ") || !strings.HasPrefix(tt.got, tt.want)) {
 			t.Errorf("%d: %q, want %q", i, tt.got, tt.want)
+		}
+	}
+}
+
+// Headers go with the key to whatever endpoint counts, and are as secret.
+func TestHeaders(t *testing.T) {
+	const file = `{"model": {"host": "https://file.example", "model": "m", "headers": {"OpenAI-Organization": "org-4711-secret", "X-Team": "blue-0815"}}}`
+	c := mustLoad(t, file, "", "LLM_HOST=http://env")
+	e, err := c.Endpoint("goose")
+	if err != nil || e.BaseURL != "http://env" || len(e.Headers) != 2 || e.Headers["X-Team"].Reveal() != "blue-0815" {
+		t.Errorf("Endpoint = %+v, %v", e, err)
+	}
+	if got := c.Secrets(); !slices.Contains(got, "org-4711-secret") || !slices.Contains(got, "blue-0815") {
+		t.Errorf("secrets: %q", got)
+	}
+	for text, want := range map[string]string{
+		`{"": "v"}`:                   `is not the name of a header`,
+		`{"X Team": "v"}`:             `is not the name of a header`,
+		`{"Xü": "v"}`:                 `is not the name of a header`,
+		`{"X": "sk-1\r\nHost: evil"}`: `model.headers.X: a header's value is one line of text`,
+		`{"X": "sk-1\u0000"}`:         `model.headers.X: a header's value is one line of text`,
+		`{"X": ""}`:                   `model.headers.X: is empty`,
+		`{"Host": "sk-1"}`:            `model.headers.Host: is not for you to choose`,
+		`{"content-Length": "sk-1"}`:  `model.headers.content-Length: is not for you to choose`,
+		`{"X-A": "sk-1", "x-a": "k"}`: `is there twice`,
+		`{"X": 1}`:                    `model.headers.X: want a string`,
+	} {
+		_, err := loadWith(t, `{"model": {"headers": `+text+`}}`, "")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-1") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"X-Team": "v"}`: "a project must not choose where prompts and the key go", `{"X.Team": "v"}`: "not allowed", `{}`: "not allowed",
+	} {
+		if _, err := loadWith(t, "", `{"model": {"headers": `+text+`}}`); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a project's file with %s: %v", text, err)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"maps"
 	"os/user"
 	"runtime"
+	"slices"
 	"strings"
 
 	"gander.dev/gander/cmd/gander/internal/redact"
@@ -52,12 +54,15 @@ func (env environment) personalDir() (string, error) {
 }
 
 // Secrets are the values that must not be written anywhere: those of variables
-// whose names end in KEY, TOKEN, SECRET or PASSWORD, and the key wherever the
-// user's file says it is.
+// whose names end in KEY, TOKEN, SECRET or PASSWORD, the key wherever the user's file
+// says it is, and those of the headers that go with it.
 func (c *Config) Secrets() []string {
 	environ := append([]string{}, c.o.Environ...)
 	for _, key := range []string{c.Model.APIKey.Reveal(), c.keyFile.key.Reveal(), c.env[c.Model.APIKeyEnv]} {
 		environ = append(environ, "MODEL_API_KEY="+key)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Model.Headers)) {
+		environ = append(environ, "MODEL_HEADER_SECRET="+c.Model.Headers[name].Reveal())
 	}
 	return redact.Secrets(environ)
 }

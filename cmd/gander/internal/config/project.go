@@ -19,6 +19,7 @@ func projectKeys() []string {
 func whyNot() [][2]string {
 	return [][2]string{
 		{"model.*", "a project must not choose where prompts and the key go"},
+		{"model.headers.*", "a project must not choose where prompts and the key go"},
 		{"agents.*.mode", "a project must not choose what an agent may do without asking"},
 		{"agents.*.*", "a project must not choose what runs on this machine"},
 		{"agents.*.env.*", "a project must not choose what runs on this machine"},
