@@ -25,6 +25,7 @@ func TestWindows(t *testing.T) {
 	w := newWindows(t)
 	t.Run("session", func(t *testing.T) { w.in(t).session() })
 	t.Run("exec", func(t *testing.T) { w.in(t).exec() })
+	t.Run("batch", func(t *testing.T) { w.in(t).batch() })
 	t.Run("commands", func(t *testing.T) { w.in(t).commands() })
 }
 
@@ -360,6 +361,32 @@ func (w *windows) exec() {
 		w.nothingOf(p.Mark, how, nothing)
 		if out, complaints, code := w.run("", "sandbox", "gc"); code != 0 {
 			t.Errorf("gander sandbox gc ends with %d: %s%s", code, out, complaints)
+		}
+	}
+}
+
+// batch is a batch file in a sandbox, whose arguments stay arguments.
+func (w *windows) batch() {
+	t := w.t
+	if err := os.WriteFile(filepath.Join(w.project, "tool.cmd"), []byte("@echo off\r\necho got [%1] [%2]\r\nexit /b 4\r\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		tool, argument, out string
+		code                int
+	}{
+		{windowsPath(filepath.Join(w.project, "tool.cmd")), "plain", "got [plain] [end]\n", 4},
+		{`.\tool.cmd`, "c&echo out", "got [\"c&echo out\"] [end]\n", 4},
+		{`.\tool`, "c&echo-out", "got [\"c&echo-out\"] [end]\n", 4},
+		{`.\tool.cmd`, `c" & echo out`, "", 1},
+		{`.\tool.cmd`, "%PATH%", "", 1},
+	} {
+		out, complaints, code := w.run("", "sandbox", "exec", "--allow-weaker", "--", tt.tool, tt.argument, "end")
+		if code != tt.code || out != tt.out {
+			t.Errorf("%s %q ends with %d: %q, %s", tt.tool, tt.argument, code, out, complaints)
+		}
+		if code == 1 {
+			w.contains("the refusal", complaints, "cmd.exe would interpret")
 		}
 	}
 }

@@ -26,6 +26,10 @@ type job struct {
 }
 
 func startGroup(cmd *exec.Cmd) (group, error) {
+	line, err := commandLine(cmd)
+	if err != nil {
+		return nil, err
+	}
 	handle, err := newJob()
 	if err != nil {
 		return nil, err
@@ -33,7 +37,7 @@ func startGroup(cmd *exec.Cmd) (group, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		HideWindow:    true,
 		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW,
-		CmdLine:       commandLine(cmd),
+		CmdLine:       line,
 	}
 	if err := cmd.Start(); err != nil {
 		_ = windows.CloseHandle(handle)
@@ -49,12 +53,37 @@ func startGroup(cmd *exec.Cmd) (group, error) {
 }
 
 // commandLine is for cmd.exe, which takes its command line as it is and knows nothing
-// of the usual quoting; empty leaves the usual.
-func commandLine(cmd *exec.Cmd) string {
-	if !strings.EqualFold(filepath.Base(cmd.Path), "cmd.exe") || len(cmd.Args) == 0 {
-		return ""
+// of the usual quoting; empty leaves the usual. Of a batch file, which Windows would have
+// cmd.exe run with that usual quoting, the command becomes one of cmd.exe's.
+func commandLine(cmd *exec.Cmd) (string, error) {
+	cmd.Path = withExtension(cmd.Path, cmd.Dir)
+	switch {
+	case len(cmd.Args) == 0:
+		return "", nil
+	case strings.EqualFold(filepath.Base(cmd.Path), "cmd.exe"):
+		return syscall.EscapeArg(cmd.Path) + " " + strings.Join(cmd.Args[1:], " "), nil
+	case !isBatch(cmd.Path):
+		return "", nil
 	}
-	return syscall.EscapeArg(cmd.Path) + " " + strings.Join(cmd.Args[1:], " ")
+	system, err := windows.GetSystemDirectory()
+	if err != nil {
+		return "", fmt.Errorf("looking for cmd.exe: %w", err)
+	}
+	line, err := batchLine(cmd.Path, cmd.Args[1:])
+	cmd.Path = filepath.Join(system, "cmd.exe")
+	return line, err
+}
+
+// withExtension is the file that os/exec would find at a path that may lack its extension:
+// it may be a batch file.
+func withExtension(path, dir string) string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if found, err := exec.LookPath(path); err == nil {
+		return found
+	}
+	return path
 }
 
 func newJob() (windows.Handle, error) {
