@@ -289,6 +289,7 @@ func (b *backend) introduce() error {
 		return context.Canceled
 	}
 	s.record("", sessions.AgentEvent{Event: sessions.AgentStarted, Agent: b.agent.Name(), AgentSessionID: b.conv.ID(), Resumed: b.conv.Resumed(), Weaker: b.sb.Info().Weaker})
+	b.saySandbox()
 	b.sayPolicy()
 	if s.nowWeaker(b.sb.Info().Weaker) {
 		s.titled(b.ctx)

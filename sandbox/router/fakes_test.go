@@ -88,6 +88,7 @@ type fakeDriver struct {
 	onCreate func(ctx context.Context, spec sandbox.Spec) error
 	warnings []string
 	weaker   []string
+	kept     sandbox.Enforcement
 	isolated bool
 	holdErr  error         // of Hold
 	short    bool          // a hold is over before it is released
@@ -139,6 +140,7 @@ func (s *fakeSandbox) Info() sandbox.Info {
 	return sandbox.Info{
 		Executable: "/inside/gander", ID: s.spec.ID, Driver: s.d.name, Home: "/home/agent", Isolated: s.d.isolated, Doors: map[string]string{"model": "127.0.0.1:4711"},
 		Limits: []string{"memory: 1 GiB, by a fake"}, Warnings: s.d.warnings, Weaker: s.d.weaker,
+		Isolation: "by a fake", Enforcement: s.d.kept,
 	}
 }
 

@@ -151,7 +151,7 @@ func (r *Router) NewSession(ctx context.Context, req *acp.NewSessionRequest) (*a
 	s.acknowledge(ctx)
 	acp.AfterReply(ctx, s.announce)
 	state := s.firstState()
-	return &acp.NewSessionResponse{SessionID: s.id, Modes: state.modes, ConfigOptions: state.options}, nil
+	return &acp.NewSessionResponse{SessionID: s.id, Modes: state.modes, ConfigOptions: state.options, Meta: s.meta()}, nil
 }
 
 // additional checks the directories that the editor adds.

@@ -37,9 +37,6 @@ func (r *Router) ListSessions(ctx context.Context, req *acp.ListSessionsRequest)
 	return out, nil
 }
 
-// metaKey is the member of _meta that holds what is gander's own.
-const metaKey = "gander.dev"
-
 func listed(i *sessions.Info) acp.SessionInfo {
 	return acp.SessionInfo{
 		SessionID: i.ID, CWD: i.WorkingPath, AdditionalDirectories: i.AdditionalDirectories, Title: i.ShownTitle(),
@@ -74,7 +71,7 @@ func (r *Router) LoadSession(ctx context.Context, req *acp.LoadSessionRequest) (
 	s.takeServers(req.MCPServers)
 	acp.AfterReply(ctx, s.announce)
 	state := s.firstState()
-	return &acp.LoadSessionResponse{Modes: state.modes, ConfigOptions: state.options}, nil
+	return &acp.LoadSessionResponse{Modes: state.modes, ConfigOptions: state.options, Meta: s.meta()}, nil
 }
 
 // ResumeSession implements acp.SessionResumer: it loads without the replay.
@@ -90,7 +87,7 @@ func (r *Router) ResumeSession(ctx context.Context, req *acp.ResumeSessionReques
 	s.takeServers(req.MCPServers)
 	acp.AfterReply(ctx, s.announce)
 	state := s.firstState()
-	return &acp.ResumeSessionResponse{Modes: state.modes, ConfigOptions: state.options}, nil
+	return &acp.ResumeSessionResponse{Modes: state.modes, ConfigOptions: state.options, Meta: s.meta()}, nil
 }
 
 // ForkSession implements acp.SessionForker: a new session with the same
@@ -117,7 +114,7 @@ func (r *Router) ForkSession(ctx context.Context, req *acp.ForkSessionRequest) (
 	s.takeServers(req.MCPServers)
 	acp.AfterReply(ctx, s.announce)
 	state := s.firstState()
-	return &acp.ForkSessionResponse{SessionID: id, Modes: state.modes, ConfigOptions: state.options}, nil
+	return &acp.ForkSessionResponse{SessionID: id, Modes: state.modes, ConfigOptions: state.options, Meta: s.meta()}, nil
 }
 
 // CloseSession implements acp.SessionCloser. The session stays in the store.
