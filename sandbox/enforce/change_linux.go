@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -167,8 +168,7 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 	if !t.waits() {
 		return done(unix.EINTR)
 	}
-	t.g.renames.begun.Add(1)
-	defer t.g.renames.over.Add(1)
+	defer t.moving(judged)()
 	if err := unix.Renameat2(from.parent, from.name, to.parent, to.name, flags); err != nil {
 		return done(number(err))
 	}
@@ -185,10 +185,27 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 	return done(0)
 }
 
+// moving says that a rename is under way, until over is called.
+func (t *task) moving(what []moved) (over func()) {
+	told := []func(){func() { t.g.renames.over.Add(1) }}
+	t.g.renames.begun.Add(1)
+	if slices.ContainsFunc(what, func(m moved) bool { return m.isDir }) {
+		for _, tree := range t.g.trees {
+			told = append(told, tree.policy().Moving())
+		}
+	}
+	return func() {
+		for _, f := range told {
+			f()
+		}
+	}
+}
+
 // moved is what a rename was judged by, a descriptor, and where it is to be.
 type moved struct {
-	fd int
-	at *entry
+	fd    int
+	at    *entry
+	isDir bool
 }
 
 // arrived reports whether nothing else is there. Both are looked at now: the numbers of a
@@ -238,7 +255,7 @@ func (t *task) permitMove(from, to *entry) (moved, unix.Errno) {
 	case o.isDir():
 		e = t.permitDirectory(&o, from, to)
 	}
-	return moved{fd, to}, e
+	return moved{fd, to, o.isDir()}, e
 }
 
 // permitDirectory decides whether a directory may move, with all that is in it.

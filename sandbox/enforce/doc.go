@@ -68,6 +68,10 @@ type Policy interface {
 	// as its new place could give what is in it another meaning, now or by an entry that
 	// is made while it moves. It is asked besides Access of both.
 	MayMove(from, to string) bool
+	// Moving is called when a directory is about to get another name, and what it returns
+	// when it has that: a path may be another directory's from then on, and what was known
+	// of it wrong.
+	Moving() (over func())
 	// MayLink says whether a symbolic link may be made at a path. It is asked besides
 	// Access of the path. One that is there stays where neither it may be made nor a
 	// directory moved from the path to itself: something protected is reached over it.

@@ -100,6 +100,8 @@ func (r *rules) ByName() bool {
 
 func (r *rules) MayMove(string, string) bool { return true }
 
+func (r *rules) Moving() (over func()) { return func() {} }
+
 func (r *rules) MayLink(string) bool { return true }
 
 // supervised is a process that runs the test program inside.

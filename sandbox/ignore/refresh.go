@@ -3,6 +3,7 @@ package ignore
 import (
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,18 +18,41 @@ const (
 // that hold there.
 func (s *Set) current(dir string) *Matcher {
 	if s.o.MaxAge > 0 {
-		if at, ok := s.recent.get(dir); ok && time.Since(at) < s.o.MaxAge {
+		if last, ok := s.recent.get(dir); ok && time.Since(last.at) < s.o.MaxAge && last.moves == s.moves.begun.Load() {
 			return s.Matcher()
 		}
 	}
 	now := time.Now()
+	moves, still := s.moves.now()
 	if stale := s.stale(dir); len(stale) > 0 {
 		s.update(stale)
 	}
-	if s.o.MaxAge > 0 && s.readable(dir) {
-		s.recent.put(dir, now)
+	if s.o.MaxAge > 0 && still && s.readable(dir) {
+		s.recent.put(dir, look{now, moves})
 	}
 	return s.Matcher()
+}
+
+// look is when a directory's rules were looked at, and after how many moves.
+type look struct {
+	at    time.Time
+	moves uint64
+}
+
+// moves counts those of directories, by which a path becomes that of other rules.
+type moves struct{ begun, over atomic.Uint64 }
+
+// now is how many have begun, and whether they are all over.
+func (m *moves) now() (begun uint64, over bool) {
+	begun = m.begun.Load()
+	return begun, begun == m.over.Load()
+}
+
+// Moving says that a directory is about to get another name, until over is called. What
+// was seen of rules before that is not relied on after it.
+func (s *Set) Moving() (over func()) {
+	s.moves.begun.Add(1)
+	return func() { s.moves.over.Add(1) }
 }
 
 // readable reports whether the rules for what is in a directory could be read. Those that

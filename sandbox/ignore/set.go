@@ -50,7 +50,8 @@ type Set struct {
 
 	matcher atomic.Pointer[Matcher]
 	version atomic.Uint64
-	recent  *cache[time.Time] // when a directory's rules were looked at
+	recent  *cache[look] // at a directory's rules
+	moves   moves
 
 	mu     sync.RWMutex // guards what is below
 	global *rulesFile
@@ -64,7 +65,7 @@ func NewSet(o SetOptions) (*Set, error) {
 	if !filepath.IsAbs(o.Root) {
 		return nil, fmt.Errorf("the directory '%s' is not an absolute path; name it from the root of the file system", o.Root)
 	}
-	s := &Set{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), recent: newCache[time.Time](), files: map[string]*rulesFile{}}
+	s := &Set{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), recent: newCache[look](), files: map[string]*rulesFile{}}
 	s.pause = func() { time.Sleep(settle) }
 	s.roots = []string{filepath.Clean(o.Root)}
 	if real, err := filepath.EvalSymlinks(o.Root); err == nil && real != s.roots[0] {

@@ -158,6 +158,22 @@ func TestAForgedTimeHidesNoChange(t *testing.T) {
 	}
 }
 
+// TestMoving: a directory with rules of its own may get a name where there were none.
+func TestMoving(t *testing.T) {
+	p := newProject(t, "ruled/.gooseignore", "key\n", "plain/key", "")
+	p.open(ignore.SetOptions{MaxAge: time.Hour})
+	p.hides("!plain/key")
+	over := p.Moving()
+	p.hides("!plain/key") // looked at, but not for an hour
+	p.remove("plain")
+	if err := os.Rename(p.path("ruled"), p.path("plain")); err != nil {
+		t.Fatal(err)
+	}
+	p.hides("plain/key")
+	over()
+	p.hides("plain/key")
+}
+
 func TestMaxAgeLooksLess(t *testing.T) {
 	p := newProject(t)
 	p.open(ignore.SetOptions{MaxAge: time.Hour})

@@ -38,6 +38,8 @@ func TestRules(t *testing.T, newDriver NewDriver, owner int) {
 		plant(name, secret)
 	}
 	plant("open", "open")
+	plant("ruled/.gooseignore", "key\n")
+	plant("ruled/key", secret)
 	denials := make(chan sandbox.Denial, 100)
 	spec.Rules = &sandbox.Rules{Own: own, Denied: func(d sandbox.Denial) { denials <- d }}
 	sb := Create(t, newDriver(t), spec)
@@ -45,6 +47,10 @@ func TestRules(t *testing.T, newDriver NewDriver, owner int) {
 		t.Errorf("rules are said to be kept by %+v", e)
 	}
 
+	// A directory with rules that nobody has asked for yet, at a place that was known to have none.
+	if out, errs, st := Run(t, sb, "mkdir known && echo x >known/x && cat known/x && rm -r known && mv ruled known && cat known/key"); strings.Contains(out, secret) || !strings.HasPrefix(out, "x") || st.Code == 0 {
+		t.Errorf("a moved directory with rules of its own: %q, %q, %+v", out, errs, st)
+	}
 	for _, name := range []string{"a.pem", "sub/b.pem", "private/key", "x.mine"} {
 		out, errs, st := Run(t, sb, "cat "+name)
 		if strings.Contains(out, secret) || st.Code == 0 || !strings.Contains(errs, "Permission denied") {

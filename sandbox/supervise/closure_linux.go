@@ -159,6 +159,9 @@ func (p *treePolicy) ByName() bool { return p.git == nil && p.set.Matcher().Base
 // MayMove implements enforce.Policy.
 func (p *treePolicy) MayMove(from, to string) bool { return p.protection.MayMove(from, to) }
 
+// Moving implements enforce.Policy.
+func (p *treePolicy) Moving() (over func()) { return p.set.Moving() }
+
 // MayLink implements enforce.Policy.
 func (p *treePolicy) MayLink(rel string) bool { return p.protection.MayLink(rel) }
 

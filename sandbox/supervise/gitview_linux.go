@@ -335,5 +335,8 @@ func (storePolicy) ByName() bool { return true }
 // MayMove implements enforce.Policy.
 func (storePolicy) MayMove(string, string) bool { return false }
 
+// Moving implements enforce.Policy.
+func (storePolicy) Moving() (over func()) { return func() {} }
+
 // MayLink implements enforce.Policy.
 func (storePolicy) MayLink(string) bool { return false }
