@@ -6,9 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysOpenTreeAttr is newer than the headers that x/sys was made from; the number
-// is the same everywhere.
-const sysOpenTreeAttr = 467
+// Calls that are newer than the headers that x/sys was made from; the numbers are the
+// same everywhere.
+const (
+	sysOpenTreeAttr = 467
+	sysFileSetattr  = 469
+)
 
 // here is the caller's working directory as a descriptor.
 const here = int32(unix.AT_FDCWD)
@@ -117,7 +120,8 @@ func forbidden() map[string]uintptr {
 func unknowns() map[string]uintptr {
 	return map[string]uintptr{
 		"openat2": unix.SYS_OPENAT2, "clone3": unix.SYS_CLONE3, "name_to_handle_at": unix.SYS_NAME_TO_HANDLE_AT,
-		"setxattrat": unix.SYS_SETXATTRAT, "removexattrat": unix.SYS_REMOVEXATTRAT,
+		"file_setattr": sysFileSetattr,
+		"setxattrat":   unix.SYS_SETXATTRAT, "removexattrat": unix.SYS_REMOVEXATTRAT,
 		"io_uring_setup": unix.SYS_IO_URING_SETUP, "io_uring_enter": unix.SYS_IO_URING_ENTER,
 		"io_uring_register": unix.SYS_IO_URING_REGISTER,
 	}

@@ -179,16 +179,6 @@ func (p *program) limitBlock() {
 	p.ret(unix.SECCOMP_RET_ALLOW)
 }
 
-// ioctlBlock forbids typing into a terminal.
-func (p *program) ioctlBlock() {
-	p.add(equal, unix.SYS_IOCTL, 0, 5)
-	p.add(load, offsetArg(1), 0, 0)
-	p.add(equal, unix.TIOCSTI, 1, 0)
-	p.add(equal, unix.TIOCLINUX, 0, 1)
-	p.ret(errno(unix.EPERM))
-	p.ret(unix.SECCOMP_RET_ALLOW)
-}
-
 // setDelegation is F_SETDELEG, which is newer than x/sys.
 const setDelegation = 1024 + 16
 

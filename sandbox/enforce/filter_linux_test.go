@@ -41,7 +41,7 @@ func TestFilter(t *testing.T) {
 		allow  = unix.SECCOMP_RET_ALLOW
 		notify = unix.SECCOMP_RET_USER_NOTIF
 	)
-	unsupported := errno(unix.EPROTONOSUPPORT)
+	unsupported, unknownRequest := errno(unix.EPROTONOSUPPORT), errno(unix.ENOTTY)
 	deny, missing := errno(unix.EPERM), errno(unix.ENOSYS)
 	for _, c := range (Filter{Connect: true}).table() {
 		if got := run(auditArch, c.nr); got != c.rule.result() {
@@ -80,6 +80,14 @@ func TestFilter(t *testing.T) {
 		{"typing into a terminal", deny, unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}},
 		{"pasting into a console", deny, unix.SYS_IOCTL, []uint64{0, unix.TIOCLINUX}},
 		{"typing, high word set", deny, unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI | 1<<32}},
+		{"a snapshot of btrfs", unknownRequest, unix.SYS_IOCTL, []uint64{0, 0x50009417}},
+		{"a subvolume of btrfs, high word set", unknownRequest, unix.SYS_IOCTL, []uint64{0, 0x5000940e | 1<<32}},
+		{"a snapshot of bcachefs", unknownRequest, unix.SYS_IOCTL, []uint64{0, 0x4020bc10}},
+		{"a copy of ocfs2", unknownRequest, unix.SYS_IOCTL, []uint64{0, copyByName}},
+		{"a directory without case", unknownRequest, unix.SYS_IOCTL, []uint64{0, unix.FS_IOC_SETFLAGS}},
+		{"a file that nobody can write any more", unknownRequest, unix.SYS_IOCTL, []uint64{0, enableVerity}},
+		{"asking for flags of a file", allow, unix.SYS_IOCTL, []uint64{0, unix.FS_IOC_GETFLAGS}},
+		{"sharing a file's blocks", allow, unix.SYS_IOCTL, []uint64{0, unix.FICLONE}},
 		{"another ioctl", allow, unix.SYS_IOCTL, []uint64{0, unix.TCGETS}},
 		{"a lease", errno(unix.EINVAL), unix.SYS_FCNTL, []uint64{0, unix.F_SETLEASE, unix.F_WRLCK}},
 		{"a lease, high word set", errno(unix.EINVAL), unix.SYS_FCNTL, []uint64{0, unix.F_SETLEASE | 1<<32, unix.F_RDLCK}},
