@@ -42,6 +42,7 @@ func TestIsolation(t *testing.T, newDriver NewDriver, owner int) {
 	t.Run("Network", func(t *testing.T) { testNetwork(t, sb) })
 	t.Run("Devices", func(t *testing.T) { testDevices(t, sb) })
 	t.Run("Stopped", func(t *testing.T) { testStopped(t, sb) })
+	t.Run("GoesOn", func(t *testing.T) { testGoesOn(t, sb, spec.WorkingDir) })
 	if info := sb.Info(); !info.Isolated {
 		t.Errorf("it does not say that it isolates: %+v", info)
 	}

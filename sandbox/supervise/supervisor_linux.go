@@ -268,7 +268,7 @@ func (l *linux) killWhile(ctx context.Context, match func(proc) bool) (int, erro
 	}
 	for pass, quiet := 0, 0; quiet < quietPasses; pass++ {
 		if pass == freezePass && l.pid == 1 {
-			return l.killFrozen(ctx, kill, killed)
+			return l.killFrozen(ctx, match, killed)
 		}
 		s := look(l.pid, ghosts, kill)
 		if !slices.ContainsFunc(s.live, match) && !s.churn && s.err == nil {
@@ -283,39 +283,32 @@ func (l *linux) killWhile(ctx context.Context, match func(proc) bool) (int, erro
 	return len(killed), nil
 }
 
-// killFrozen kills at one instant, for which everything in S's PID namespace is
-// stopped: what forks all the time, and what is spared but forks. What is born
-// after that instant has only spared ancestors.
-func (l *linux) killFrozen(ctx context.Context, kill func(proc), killed snapshot) (int, error) {
-	var found survey
-	err := l.frozen(ctx, func() { found = look(l.pid, snapshot{}, kill) })
-	if err = errors.Join(err, found.err); err != nil {
-		return len(killed), err
-	}
-	for pass := 0; anyAlive(killed); pass++ {
-		if err := pause(ctx, pass); err != nil {
-			return len(killed), fmt.Errorf("some processes do not die: %w", err)
+// killFrozen kills while everything in S's PID namespace is stopped: what forks all the
+// time, and what is spared but forks. A process that is to be killed may let itself go on
+// all the same, by a timer or when its parent dies, and have a child that no list shows
+// yet: only a look that finds nothing to kill is the last. What is born later has only
+// spared ancestors.
+func (l *linux) killFrozen(ctx context.Context, match func(proc) bool, killed snapshot) (int, error) {
+	err := l.frozen(ctx, func(found []proc) (over bool) {
+		over = true
+		for _, p := range found {
+			if match(p) {
+				killProc(p.procID)
+				killed[p.procID], over = struct{}{}, false
+			}
 		}
-	}
-	return len(killed), nil
+		return over
+	})
+	return len(killed), err
 }
 
-func anyAlive(ids snapshot) bool {
-	for id := range ids {
-		p, err := readProc(id.pid)
-		if err == nil && p.procID == id && !p.dead || err != nil && !ended(err) {
-			return true
-		}
-	}
-	return false
-}
-
-// frozen calls do while everything else in S's PID namespace is stopped; a fork
+// frozen stops everything else in S's PID namespace and calls do with what lives, again
+// and again until do says that it is over, and nothing else has changed meanwhile. A fork
 // that was under way has completed then. What was not stopped before goes on after.
-func (l *linux) frozen(ctx context.Context, do func()) error {
+func (l *linux) frozen(ctx context.Context, do func(found []proc) (over bool)) error {
 	l.freezing.Lock()
 	defer l.freezing.Unlock()
-	stopped := snapshot{}
+	stopped, ghosts := snapshot{}, snapshot{}
 	look(l.pid, snapshot{}, func(p proc) {
 		if p.stopped {
 			stopped[p.procID] = struct{}{}
@@ -332,13 +325,13 @@ func (l *linux) frozen(ctx context.Context, do func()) error {
 		if err := unix.Kill(-1, unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("stopping the sandbox's processes: %w", err)
 		}
-		s := look(l.pid, snapshot{}, func(proc) {})
-		if s.err == nil && !slices.ContainsFunc(s.live, func(p proc) bool { return !p.stopped && !p.waiting }) {
-			do()
+		s := look(l.pid, ghosts, func(proc) {})
+		goesOn := slices.ContainsFunc(s.live, func(p proc) bool { return !p.stopped && !p.waiting })
+		if do(s.live) && !goesOn && !s.churn && s.err == nil {
 			return nil
 		}
 		if err := pause(ctx, pass); err != nil {
-			return fmt.Errorf("the sandbox's processes do not stop: %w", errors.Join(err, s.err))
+			return fmt.Errorf("the sandbox's processes do not stop or die: %w", errors.Join(err, s.err))
 		}
 	}
 }
