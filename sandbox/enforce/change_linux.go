@@ -187,9 +187,9 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 
 // moving says that a rename is under way, until over is called.
 func (t *task) moving(what []moved) (over func()) {
-	told := []func(){func() { t.g.renames.over.Add(1) }}
-	t.g.renames.begun.Add(1)
+	told := []func(){t.g.renames.begin()}
 	if slices.ContainsFunc(what, func(m moved) bool { return m.isDir }) {
+		told = append(told, t.g.places.begin())
 		for _, tree := range t.g.trees {
 			told = append(told, tree.policy().Moving())
 		}
@@ -219,6 +219,12 @@ func (m *moved) arrived() bool {
 // renames counts those of supervised processes, by which the path of a directory can
 // become another's.
 type renames struct{ begun, over atomic.Uint64 }
+
+// begin counts one, until over is called.
+func (r *renames) begin() (over func()) {
+	r.begun.Add(1)
+	return func() { r.over.Add(1) }
+}
 
 // mark is for since. It is passed already while one is under way.
 func (r *renames) mark() uint64 {

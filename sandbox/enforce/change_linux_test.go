@@ -36,6 +36,7 @@ func renameUses() map[string]func(string) ([]byte, error) {
 		"refused":          script(`! mv -T from to; test -d from; test -f other`),
 		"refused exchange": script(`echo > to; ! python3 -c 'import ctypes,sys; sys.exit(ctypes.CDLL(None).renameat2(-100, b"from", -100, b"to", 2) != 0)'; test -d from; test -f to; test -f other`),
 	}
+	all["read while it moves"] = script(`(while ! test -e go; do sleep 0.01; done; mv ruled moved; echo > went) & if cat ruled/key; then exit 1; fi; wait; test -e moved/key`)
 	for name, other := range map[string]string{
 		"mkdir": "mkdir made", "symlink": "ln -s open made", "link": "ln open made", "file": "echo > made", "fifo": "mkfifo made", "rename": "mv open made",
 		"unlink": "rm open", "rmdir": "rmdir empty",
@@ -111,5 +112,54 @@ func TestRenameOther(t *testing.T) {
 				t.Errorf("it was moved: %q", r.Said)
 			}
 		})
+	}
+}
+
+// ruling is a policy in which a file beside others closes them, as rules do. While it is
+// asked about one of them for the first time something happens.
+type ruling struct {
+	interfering
+
+	tree string
+}
+
+func (p *ruling) Access(rel string, _ bool) Access {
+	if rel == p.entry && p.begun.CompareAndSwap(false, true) {
+		p.happens()
+	}
+	if _, err := os.Stat(filepath.Join(p.tree, filepath.Dir(rel), "closes")); err == nil && filepath.Base(rel) == "key" {
+		return None
+	}
+	return Full
+}
+
+func (p *ruling) Closed(rel string, dir bool) bool { return p.Access(rel, dir) == None }
+
+// A file is not open for its directory having moved, with what closes it, while that was
+// looked for.
+func TestReadWhileItMoves(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	if err := os.Mkdir(filepath.Join(dir, "ruled"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"key", "closes"} {
+		if err := os.WriteFile(filepath.Join(dir, "ruled", name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &ruling{tree: dir}
+	p.entry, p.happens = "ruled/key", func() {
+		_ = os.WriteFile(filepath.Join(dir, "go"), nil, 0o666)
+		for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(dir, "went")); err == nil {
+				return
+			}
+		}
+	}
+	var r report
+	start(t, dir, func() Policy { return p }, placement{}, "use", "read while it moves").run(t, &r)
+	if !r.Leak || !p.begun.Load() {
+		t.Errorf("it was read: %q", r.Said)
 	}
 }

@@ -65,7 +65,8 @@ type Guard struct {
 	crew                     *crew
 	moves                    sync.RWMutex // held by who must not see names move, see Hold
 	entries                  sync.RWMutex // held for writing by renames, and for reading by what makes or removes entries
-	renames                  renames
+	renames                  renames      // all
+	places                   renames      // those of directories
 	parking                  parking
 }
 

@@ -75,12 +75,22 @@ func (g *Guard) inspect(fd int) (object, unix.Errno) {
 // permit decides whether the caller may have a descriptor. write says that it
 // could change the object by it.
 func (t *task) permit(fd int, write bool) (object, unix.Errno) {
-	o, e := t.g.inspect(fd)
-	if e != 0 {
-		return o, e
+	for range stillLooks {
+		before := t.g.places.mark()
+		o, e := t.g.inspect(fd)
+		if e == 0 {
+			e = t.permitObject(&o, write)
+		}
+		if e != 0 || !t.g.places.since(before) {
+			return o, e
+		}
 	}
-	return o, t.permitObject(&o, write)
+	return object{}, unix.EACCES
 }
+
+// stillLooks is how often an object is looked at while directories move inside. Rules that
+// are in a directory are asked for by its path, where they may be no more.
+const stillLooks = 1000
 
 func (t *task) permitObject(o *object, write bool) unix.Errno {
 	if o.kind() == unix.S_IFBLK {

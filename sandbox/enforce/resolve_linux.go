@@ -31,7 +31,7 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 	if name == "" || flags&unix.O_ACCMODE != unix.O_RDONLY || flags&(unix.O_CREAT|unix.O_TRUNC|tmpfile) != 0 {
 		return -1, 0, false
 	}
-	renamed := t.g.renames.mark()
+	renamed, moved := t.g.renames.mark(), t.g.places.mark()
 	absolute, ok := t.absolute(dir, name)
 	if device := strings.HasPrefix(absolute, "/dev/") && absolute != "/dev/null"; !ok || device {
 		return -1, 0, false
@@ -62,6 +62,9 @@ func (t *task) direct(dir int32, name string, flags int) (fd int, e unix.Errno, 
 		kind, e, handled = t.judgeReached(fd)
 	default:
 		kind, e, handled = t.judgeDirect(fd, cleaned(own))
+	}
+	if e == 0 && t.g.places.since(moved) {
+		handled = false // it was asked about by a path that may be another's by then
 	}
 	if !handled || e == 0 && kind == unix.S_IFIFO && flags&unix.O_NONBLOCK == 0 {
 		if kind == unix.S_IFIFO || kind == unix.S_IFCHR {
