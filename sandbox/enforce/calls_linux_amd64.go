@@ -2,10 +2,7 @@ package enforce
 
 import "golang.org/x/sys/unix"
 
-const (
-	auditArch = unix.AUDIT_ARCH_X86_64
-	x32Bit    = 0x40000000 // numbers from here on are x32's
-)
+const auditArch = unix.AUDIT_ARCH_X86_64
 
 // olderOpenCalls exist on amd64 only.
 func olderOpenCalls() []openCall {

@@ -2,10 +2,7 @@ package enforce
 
 import "golang.org/x/sys/unix"
 
-const (
-	auditArch = unix.AUDIT_ARCH_AARCH64
-	x32Bit    = 0x40000000 // there is no such number
-)
+const auditArch = unix.AUDIT_ARCH_AARCH64
 
 func olderOpenCalls() []openCall { return nil }
 

@@ -80,7 +80,7 @@ func filter(calls []call) []unix.SockFilter {
 	p.add(equal, auditArch, 1, 0)
 	p.ret(errno(unix.ENOSYS)) // another architecture's calls have other numbers
 	p.add(load, offsetNr, 0, 0)
-	p.add(atMost, x32Bit, 0, 1)
+	p.add(atMost, newestCall+1, 0, 1) // x32's, too
 	p.ret(errno(unix.ENOSYS))
 	for _, c := range openCalls() {
 		p.openBlock(c.nr, c.flags)
