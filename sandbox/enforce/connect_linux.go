@@ -130,17 +130,17 @@ func (t *task) ptrace() answer {
 func (t *task) touchMemory() answer { return t.touch(int(int32(t.arg(0)))) }
 
 // limit is prlimit64 with new limits for a process by its number.
-func (t *task) limit() answer {
-	pid := int(int32(t.arg(0)))
-	if pid == t.process() {
-		return proceed()
-	}
-	return t.touch(pid)
-}
+func (t *task) limit() answer { return t.touch(int(int32(t.arg(0)))) }
 
 func (t *task) touch(pid int) answer {
-	if !t.g.o.Inside(pid) {
+	if !t.g.o.Inside(pid) && !t.isOwn(pid) {
 		return done(unix.EPERM)
 	}
 	return proceed()
+}
+
+// isOwn reports whether a number is that of the caller's process, or of a thread of it.
+func (t *task) isOwn(pid int) bool {
+	status, err := t.g.procFile(decimal(pid) + "/status")
+	return err == nil && statusField(status, "Tgid:") == decimal(t.process())
 }

@@ -95,6 +95,7 @@ func filter(calls []call) []unix.SockFilter {
 	p.socketBlock(unix.SYS_SOCKETPAIR)
 	p.dumpableBlock()
 	p.limitBlock()
+	p.scheduleBlocks()
 	p.ioctlBlock()
 	p.leaseBlock()
 	p.ret(unix.SECCOMP_RET_ALLOW)

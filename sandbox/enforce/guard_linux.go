@@ -89,6 +89,12 @@ func New(o Options) (*Guard, error) {
 	}
 	g.calls[unix.SYS_PRCTL], g.names[unix.SYS_PRCTL] = (*task).hide, "prctl"
 	g.calls[unix.SYS_PRLIMIT64], g.names[unix.SYS_PRLIMIT64] = (*task).limit, "prlimit"
+	for _, nr := range schedulingCalls() {
+		g.calls[int32(nr)], g.names[int32(nr)] = (*task).schedule, "scheduling"
+	}
+	for _, c := range priorityCalls() {
+		g.calls[int32(c.nr)], g.names[int32(c.nr)] = func(t *task) answer { return t.prioritize(c.first, c.last) }, "priority"
+	}
 	g.parking.most = mostParked()
 	g.order()
 	g.readsAll = capability(unix.CAP_SYS_PTRACE)

@@ -102,7 +102,7 @@ func processAttempts() map[string]attempt {
 		"memory-of-all": memoryOfAll,
 		"inherited":     inherited,
 		"owner-stream":  ownerStream, "owner-sockets": ownerSockets, "owner-memory": ownerMemory,
-		"owner-kill": ownerKill, "owner-trace": ownerTrace, "owner-limits": ownerLimits,
+		"owner-kill": ownerKill, "owner-trace": ownerTrace, "owner-limits": ownerLimits, "owner-scheduling": ownerScheduling,
 	}
 }
 
@@ -287,6 +287,32 @@ func ownerLimits(f Facts, _ []string) ([]byte, error) {
 		}
 		if err == nil {
 			return nil, nil
+		}
+	}
+	return nil, err
+}
+
+// ownerScheduling has them run when nothing else does. Outside they are given the priority that they have.
+func ownerScheduling(f Facts, _ []string) ([]byte, error) {
+	const idle = 5 // SCHED_IDLE
+	err := errors.New("there is no owner to be seen")
+	for _, pid := range owners(f) {
+		var set unix.CPUSet
+		tries := []func() error{
+			func() error { return errors.Join(unix.SchedGetaffinity(pid, &set), unix.SchedSetaffinity(pid, &set)) },
+		}
+		if !f.Outside {
+			tries = append(tries,
+				func() error {
+					return unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: idle}, 0)
+				},
+				func() error { return unix.Setpriority(unix.PRIO_PROCESS, pid, 19) },
+				func() error { return unix.Setpriority(unix.PRIO_USER, os.Geteuid(), 19) })
+		}
+		for _, try := range tries {
+			if err = try(); err == nil {
+				return nil, nil
+			}
 		}
 	}
 	return nil, err

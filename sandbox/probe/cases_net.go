@@ -71,5 +71,6 @@ func protocolCases() []Case {
 		do("killing who runs it", "owner-kill"),
 		do("tracing who runs it", "owner-trace"),
 		do("the limits of who runs it", "owner-limits"),
+		do("when who runs it runs", "owner-scheduling"),
 	}
 }
