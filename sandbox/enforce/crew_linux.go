@@ -13,6 +13,11 @@ const (
 	// maxWorkers bounds the threads that callers can keep busy, by slow file systems
 	// and full sockets; FIFOs are apart, see parking. Beyond it the sandbox waits.
 	maxWorkers = 512
+	// fewWorkers is how many there may be always, perWorker how many descriptors one has at
+	// most: those that a path begins at and leads to, the caller's process, memory and
+	// socket, a socket that asks, the open itself, and where its last path began.
+	fewWorkers = 16
+	perWorker  = 8
 	// lateLook is how soon it is looked again whether who has the turn is stuck in a call.
 	lateLook = 2 * time.Millisecond
 	// calmLook is how often it is looked whether a call is being answered.
@@ -25,6 +30,12 @@ const (
 	quietLooks = 3
 )
 
+// mostWorkers is how many there may be, so that their descriptors are a quarter of what
+// this process can have: it looks for processes and kills them by others.
+func mostWorkers() int {
+	return int(min(maxWorkers, max(fewWorkers, descriptorLimit()/(4*perWorker))))
+}
+
 // crew is the workers. One of them, who has the turn, waits in the kernel for the
 // next call: the kernel wakes everyone who waits there for each call, and a switch
 // of threads costs more than most answers. It keeps the turn while it answers,
@@ -34,6 +45,7 @@ type crew struct {
 	over chan struct{} // closed when no supervised process is left
 	end  func()        // closes over
 
+	most    int32        // workers that there may be
 	idle    atomic.Int32 // workers that wait for the turn
 	workers atomic.Int32
 	wg      sync.WaitGroup
@@ -50,7 +62,7 @@ type crew struct {
 }
 
 func newCrew() *crew {
-	c := &crew{turn: make(chan struct{}, 1), over: make(chan struct{}), wake: make(chan struct{}, 1)}
+	c := &crew{most: int32(mostWorkers()), turn: make(chan struct{}, 1), over: make(chan struct{}), wake: make(chan struct{}, 1)}
 	c.near.turn = make(chan struct{})
 	c.end = sync.OnceFunc(func() { close(c.over) })
 	return c
@@ -108,7 +120,7 @@ func (g *Guard) pass() {
 // hire starts a worker.
 func (g *Guard) hire() {
 	c := g.crew
-	if c.workers.Add(1) > maxWorkers {
+	if c.workers.Add(1) > c.most {
 		c.workers.Add(-1)
 		return
 	}

@@ -163,3 +163,15 @@ func TestAloneIsNoCrowd(t *testing.T) {
 		t.Errorf("the turn would be passed on at once for %d more calls", left)
 	}
 }
+
+// Workers that are all busy leave most descriptors to who kills what keeps them so.
+func TestMostWorkers(t *testing.T) {
+	was := descriptorLimit
+	t.Cleanup(func() { descriptorLimit = was })
+	for limit, want := range map[uint64]int{24: fewWorkers, 1024: 32, 4096: 128, 1 << 20: maxWorkers} {
+		descriptorLimit = func() uint64 { return limit }
+		if got := mostWorkers(); got != want {
+			t.Errorf("of %d descriptors: %d workers, not %d", limit, got, want)
+		}
+	}
+}
