@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -117,15 +118,6 @@ func (t *task) askListener(socket int, at unix.Sockaddr, path string) unix.Errno
 	return 0
 }
 
-// ptrace is left to the kernel when the process is inside. What is judged is a
-// register, which the caller cannot change meanwhile.
-func (t *task) ptrace() answer {
-	if t.arg(0) == unix.PTRACE_TRACEME {
-		return proceed()
-	}
-	return t.touch(int(int32(t.arg(1))))
-}
-
 // touchMemory is process_vm_readv and process_vm_writev.
 func (t *task) touchMemory() answer { return t.touch(int(int32(t.arg(0)))) }
 
@@ -140,7 +132,11 @@ func (t *task) touch(pid int) answer {
 }
 
 // isOwn reports whether a number is that of the caller's process, or of a thread of it.
-func (t *task) isOwn(pid int) bool {
-	status, err := t.g.procFile(decimal(pid) + "/status")
-	return err == nil && statusField(status, "Tgid:") == decimal(t.process())
+func (t *task) isOwn(pid int) bool { return t.g.processOf(pid) == t.process() }
+
+// processOf is the process that a thread is of; 0 when there is none.
+func (g *Guard) processOf(thread int) int {
+	status, _ := g.procFile(decimal(thread) + "/status")
+	id, _ := strconv.Atoi(statusField(status, "Tgid:"))
+	return id
 }

@@ -68,6 +68,7 @@ type Guard struct {
 	renames                  renames      // all
 	places                   renames      // those of directories
 	parking                  parking
+	tracing                  tracing
 }
 
 // New prepares a Guard. The trees must exist.
