@@ -15,6 +15,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/lmittmann/tint"
 	"github.com/mattn/go-isatty"
@@ -80,10 +81,27 @@ func New(o Options) (*slog.Logger, *slog.LevelVar, io.Closer, error) {
 	if format == FormatPretty {
 		// Consoles of Windows may show the escapes instead of colours.
 		noColor := o.NoColor || !terminal || runtime.GOOS == "windows"
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: levelVar, NoColor: noColor})), levelVar, closer, nil
+		return slog.New(pretty(w, levelVar, noColor)), levelVar, closer, nil
 	}
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: levelVar})), levelVar, closer, nil
 }
+
+// pretty is for people. Of the escapes that a terminal obeys it lets through its own only:
+// an agent chooses names of files.
+func pretty(w io.Writer, level slog.Leveler, noColor bool) slog.Handler {
+	return tint.NewTextHandler(w, &tint.Options{Level: level, NoColor: noColor, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		v := a.Value.Resolve()
+		text := fmt.Sprintf("%+v", v.Any())
+		if shown := escapes.Replace(text); v.Kind() != slog.KindGroup && shown != text {
+			a.Value = slog.StringValue(shown)
+		}
+		return a
+	}})
+}
+
+// escapes shows the character that begins an escape, and what tint, which looks for it in
+// what it has quoted, takes for it.
+var escapes = strings.NewReplacer("\x1b", "\u241b", `\x1b`, `\u001b`)
 
 // ParseLevel returns the level of that name.
 func ParseLevel(name string) (slog.Level, error) {
