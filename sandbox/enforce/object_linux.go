@@ -155,7 +155,7 @@ func (t *task) permitProc(path string, write bool) unix.Errno {
 func (t *task) permitName(at *entry, dir bool) unix.Errno {
 	path := at.path()
 	for _, tree := range t.g.trees {
-		if tree.judge(t.g, at.dir.stat.Mnt_id, path, dir, true) == Full {
+		if tree.judge(t.g, at.dir.stat.Mnt_id, path, dir, true) == Full || tree.mayMake(t.g, at, dir) {
 			continue
 		}
 		if unix.Faccessat(at.parent, ".", unix.X_OK, unix.AT_EACCESS) != nil {

@@ -14,11 +14,24 @@ type Witness interface {
 	// it. What it returns, if anything, is called when the call is over, with a descriptor
 	// of the new file, or -1 when there is none; nothing else happens in the tree between.
 	Making(rel string) func(fd int)
+	// MayMake says whether an entry may be made at a path although Access denies what is
+	// there: nothing is, and what comes is made inside.
+	MayMake(rel string, dir bool) bool
 	// Replaces is the name of entries that Instead is asked about.
 	Replaces() string
 	// Instead is the path of a file that is opened for reading in the place of what is,
 	// or is not, at a path of the tree; empty for the entry itself. Access is not asked then.
 	Instead(rel string) string
+}
+
+// mayMake asks the tree's policy.
+func (t *tree) mayMake(g *Guard, at *entry, dir bool) bool {
+	w, ok := t.policy().(Witness)
+	if !ok {
+		return false
+	}
+	rel, ok := at.in(g, t)
+	return ok && w.MayMake(rel, dir)
 }
 
 // making tells the trees' policies of a file that is about to be made.

@@ -258,6 +258,33 @@ func TestCloseGit(t *testing.T, newDriver NewDriver, owner int) {
 					t.Errorf("what git keeps can be read by: %s", script)
 				}
 			}
+			if got := readRemoved(t, sb, spec.WorkingDir); got != "" {
+				t.Errorf("what git has just packed elsewhere can be read: %s", got)
+			}
 		})
 	}
+}
+
+// readRemoved reads what git keeps by descriptors from before it was removed.
+func readRemoved(t *testing.T, sb sandbox.Sandbox, project string) string {
+	const script = `
+import glob, os
+files = {n: os.open(n, os.O_PATH) for n in glob.glob(".git/objects/??/*") + glob.glob(".git/objects/pack/*.pack")}
+print(len(files) > 0, flush=True)
+input()
+for name, fd in files.items():
+    try: open("/proc/self/fd/%d" % fd, "rb").read(1); print(name)
+    except OSError: pass
+`
+	p := StartCommand(t, sb, sandbox.Command{Args: []string{"python3", "-c", script}, Env: Env()})
+	if line := readLine(t, p.Stdout()); strings.TrimSpace(line) != "True" {
+		t.Fatalf("there is nothing that git keeps: %q", line)
+	}
+	if out, err := outside(t, project, "find .git/objects -type f -delete"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if _, err := p.Stdin().Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	return readAll(t, p.Stdout())
 }

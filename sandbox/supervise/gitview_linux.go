@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,15 +140,19 @@ func identify(at int, path string) (fileID, error) {
 	return id, nil
 }
 
-// has reports whether a file was made inside. A path with nothing there may be made.
+// has reports whether a file was made inside. One that is gone by now was not: who had it
+// open before does not get it for that.
 func (m *madeInside) has(path string) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	id, err := identify(unix.AT_FDCWD, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true
-	}
 	return err == nil && m.files[id]
+}
+
+// isGone reports whether there is nothing at a path.
+func isGone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // making notes the file that is about to be made.
@@ -175,6 +180,14 @@ func (p gitPolicy) Making(rel string) func(fd int) {
 		return nil
 	}
 	return p.git.made.making()
+}
+
+// MayMake implements enforce.Witness.
+func (p gitPolicy) MayMake(rel string, dir bool) bool {
+	if _, protected := p.protection.Protects(rel); protected || p.set.Ignored(p.below+rel, dir) {
+		return false
+	}
+	return isGone(p.below + rel)
 }
 
 // Replaces implements enforce.Witness.
@@ -300,7 +313,8 @@ func (c *closure) gitChanged() (changed bool) {
 		roots[".git"] = true
 		for root := range roots {
 			v.look(filepath.Join(v.tree, root), func(rel string) {
-				changed = changed || !v.there[rel] && !v.made.has(filepath.Join(v.tree, rel))
+				path := filepath.Join(v.tree, rel)
+				changed = changed || !v.there[rel] && !v.made.has(path) && !isGone(path)
 			})
 		}
 	}
