@@ -75,22 +75,25 @@ func (g *Guard) inspect(fd int) (object, unix.Errno) {
 // permit decides whether the caller may have a descriptor. write says that it
 // could change the object by it.
 func (t *task) permit(fd int, write bool) (object, unix.Errno) {
-	for range stillLooks {
-		before := t.g.places.mark()
-		o, e := t.g.inspect(fd)
-		if e == 0 {
-			e = t.permitObject(&o, write)
-		}
-		if e != 0 || !t.g.places.since(before) {
-			return o, e
-		}
+	before := t.g.places.mark()
+	o, e := t.look(fd, write)
+	if e != 0 || !t.g.places.since(before) {
+		return o, e
 	}
-	return object{}, unix.EACCES
+	// A directory has moved. Rules that are in one are asked for by its path, where they may
+	// be no more. Who keeps directories from moving has returned above.
+	t.g.entries.RLock()
+	defer t.g.entries.RUnlock()
+	return t.look(fd, write)
 }
 
-// stillLooks is how often an object is looked at while directories move inside. Rules that
-// are in a directory are asked for by its path, where they may be no more.
-const stillLooks = 1000
+func (t *task) look(fd int, write bool) (object, unix.Errno) {
+	o, e := t.g.inspect(fd)
+	if e != 0 {
+		return o, e
+	}
+	return o, t.permitObject(&o, write)
+}
 
 func (t *task) permitObject(o *object, write bool) unix.Errno {
 	if o.kind() == unix.S_IFBLK {
