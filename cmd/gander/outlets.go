@@ -100,7 +100,7 @@ func modelOptions(p policy.Model, meter *gateway.Meter, leaks *router.Leaks) gat
 	}
 	return gateway.Options{
 		Inspect: inspect,
-		Models:  p.Allow, Budget: gateway.Budget{MaxTokens: p.MaxTokens, MaxCost: p.MaxCost}, Prices: prices, Meter: meter,
+		Models:  p.Allow, Remote: p.Remote, Budget: gateway.Budget{MaxTokens: p.MaxTokens, MaxCost: p.MaxCost}, Prices: prices, Meter: meter,
 	}
 }
 

@@ -146,6 +146,7 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	list("network.presets", e.Network.Presets)
 	single("network.ask", e.Network.Ask)
 	single("model.allow", strings.Join(e.Model.Allow, " "))
+	single("model.remote", e.Model.Remote)
 	single("model.maxTokens", e.Model.MaxTokens)
 	single("model.maxCost", e.Model.MaxCost)
 	list("model.prices", slices.Sorted(maps.Keys(e.Model.Prices)))

@@ -69,7 +69,7 @@ func TestSchemeMixedUp(t *testing.T) {
 
 func TestBodies(t *testing.T) {
 	sizes := make(chan int64, 1)
-	d := open(t, gateway.Options{MaxBody: 3 << 20, Endpoint: gateway.Endpoint{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+	d := open(t, gateway.Options{Remote: true, MaxBody: 3 << 20, Endpoint: gateway.Endpoint{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		if err == nil {
 			sizes <- int64(len(data))
@@ -107,13 +107,13 @@ func TestBodies(t *testing.T) {
 
 // An endpoint may answer before it has read the request, and go on reading.
 func TestBothDirectionsAtOnce(t *testing.T) {
-	d := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+	d := open(t, gateway.Options{Remote: true, Endpoint: gateway.Endpoint{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		_ = c.EnableFullDuplex()
 		_ = c.Flush()
 		data, _ := io.ReadAll(r.Body)
 		_, _ = w.Write(data)
-	})
+	})}})
 	body, send := io.Pipe()
 	defer time.AfterFunc(patience, func() { _ = send.Close() }).Stop() // ends the test when it fails
 	res, err := d.client.Do(d.request(t.Context(), body))

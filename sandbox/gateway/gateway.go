@@ -31,9 +31,10 @@
 //
 // # Policy
 //
-// A call must carry [Gateway.Token]. Options.Models and Options.Budget are kept
-// before a call goes out: a model that is not allowed is answered with 403, a
-// budget that is used up with 402, each with an error that agents show. The
+// A call must carry [Gateway.Token]. Options.Models, Options.Remote and Options.Budget are
+// kept before a call goes out: a model that is not allowed is answered with 403, and so is
+// a call that has the endpoint reach other hosts, a budget that is used up with 402, each
+// with an error that agents show. The
 // budget is checked when a call begins; those that run then end by themselves,
 // and a session with a budget has at most four at a time.
 //
@@ -82,6 +83,10 @@ type Options struct {
 	// Models are the names that calls may ask for, as MatchModel reads them; none
 	// means any.
 	Models []string
+	// Remote lets calls have the endpoint itself reach further hosts: fetch what an address
+	// in a message leads to, search the web, call servers of tools. What is known to do so
+	// is refused else.
+	Remote bool
 	// Budget is refused to be overdrawn, Prices are by model as MatchModel reads
 	// names, and Meter adds up what is used; nil means one of the gateway's own.
 	Budget Budget

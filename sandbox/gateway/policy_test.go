@@ -249,7 +249,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
-	d, calls := policed(t, gateway.Options{Inspect: func(body []byte) error {
+	d, calls := policed(t, gateway.Options{Remote: true, Inspect: func(body []byte) error {
 		if strings.Contains(string(body), "secret") {
 			return errors.New("a secret would leave")
 		}
@@ -266,5 +266,93 @@ func TestInspect(t *testing.T) {
 	}
 	if calls.Load() != 3 {
 		t.Errorf("%d calls went out", calls.Load())
+	}
+}
+
+// An endpoint that fetches, searches or calls other servers for a call would carry out what
+// the agent writes into it. What is to be shown, or only has such a name, passes.
+func TestRemote(t *testing.T) {
+	const image = `{"model":"m","messages":[{"content":[{"type":"image_url","image_url":%s}]}]}`
+	refused := []string{
+		fmt.Sprintf(image, `{"url":"https://example.com/?stolen"}`),
+		fmt.Sprintf(image, `{"url":" HTTP://example.com/x"}`),
+		fmt.Sprintf(image, `{"url":"data:image/png;base64,aaaa","url":"ftp://example.com"}`),
+		fmt.Sprintf(image, `{"url":"//example.com/x"}`),
+		fmt.Sprintf(image, `{"URL":"https://example.com"}`),
+		fmt.Sprintf(image, `"https://example.com"`),
+		fmt.Sprintf(image, `["https://example.com"]`),
+		fmt.Sprintf(image, `[{"detail":"low","url":"https://example.com"}]`),
+		`{"model":"m","input":[{"content":[{"type":"input_image","image_url":"https://example.com"}]}]}`,
+		`{"model":"m","input":[{"content":[{"type":"input_file","fileUrl":"https://example.com"}]}]}`,
+		`{"model":"m","input":[{"content":[{"type":"input_file","file_url":"https://example.com"}]}]}`,
+		`{"model":"m","messages":[{"content":[{"type":"file","file":{"file_data":"https://example.com"}}]}]}`,
+		`{"model":"m","messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://example.com"}}]}]}`,
+		`{"model":"m","messages":[{"content":[{"type":"video_url","video_url":{"url":"https://example.com"}}]}]}`,
+		`{"model":"m","messages":[],"messages":[{"content":[{"image_url":"https://example.com"}]}]}`,
+		`{"model":"m","tools":[{"type":"function","function":{"name":"f"}},{"type":"web_search_preview"}]}`,
+		`{"model":"m","tools":[{"server_url":"https://example.com","type":"mcp"}]}`,
+		`{"model":"m","Tools":[{"type":"function","type":"mcp"}]}`,
+		`{"model":"m","tool\u017f":[{"type":"mcp"}]}`,
+		`{"model":"m","tools":[{"googleSearch":{}}]}`,
+		`{"model":"m","web_search_options":{}}`, `{"model":"m","plugins":[{"id":"web"}]}`, `{"model":"m","search_parameters":{"mode":"on"}}`,
+		`{"model":"m","enable_search":true}`, `{"model":"m","api_base":"https://example.com"}`, `{"model":"m","extra_body":{"enable_search":true}}`,
+	}
+	passed := []string{
+		fmt.Sprintf(image, `{"url":"data:image/png;base64,aaaa"}`),
+		fmt.Sprintf(image, `{"url":"DATA:image/png;base64,aaaa","detail":"high"}`),
+		fmt.Sprintf(image, `{"url":"iVBORw0KGgo="}`),
+		`{"model":"m","messages":[{"content":"image_url: https://example.com, \"url\": \"https://example.com\""}]}`,
+		`{"model":"m","messages":[{"tool_calls":[{"function":{"arguments":"{\"image_url\":\"https://example.com\"}"}}]}]}`,
+		`{"model":"m","messages":[{"annotations":[{"type":"url_citation","url_citation":{"url":"https://example.com"}}]}]}`,
+		`{"model":"m","tools":[{"type":"function","function":{"name":"f","parameters":{"properties":{"type":{"type":"string"},"image_url":{"default":"https://example.com"},"source":{"url":"https://example.com"}}}}}]}`,
+		`{"model":"m","response_format":{"json_schema":{"image_url":"https://example.com"}}}`,
+		`{"model":"m","tools":[{"type":"custom","name":"x"},{"type":"local_shell"}],"enable_search":false,"plugins":null}`,
+		`{"model":"m","models":["n"]}`,
+	}
+	for _, remote := range []bool{false, true} {
+		d, calls := policed(t, gateway.Options{Remote: remote}, "")
+		for _, body := range refused {
+			res, text := d.ask(body)
+			if told := res.StatusCode == 403 && strings.Contains(text, "remote_not_allowed") && strings.Contains(text, "policy.model.remote"); told == remote || remote && res.StatusCode != 200 {
+				t.Errorf("remote %t: %s: %d %s", remote, body, res.StatusCode, text)
+			}
+		}
+		for _, body := range passed {
+			if res, text := d.ask(body); res.StatusCode != 200 {
+				t.Errorf("remote %t: %s: %d %s", remote, body, res.StatusCode, text)
+			}
+		}
+		want := len(passed)
+		if remote {
+			want += len(refused)
+		}
+		if int(calls.Load()) != want {
+			t.Errorf("remote %t: %d calls went out, want %d", remote, calls.Load(), want)
+		}
+		for _, body := range []string{"no JSON", `{"model":"m"`, strings.Repeat("[", 2000) + strings.Repeat("]", 2000)} {
+			if res, text := d.ask(body); (res.StatusCode == 400) == remote {
+				t.Errorf("remote %t: %.20s: %d %s", remote, body, res.StatusCode, text)
+			}
+		}
+	}
+}
+
+// An endpoint may answer with another model than the one that is named first.
+func TestFurtherModels(t *testing.T) {
+	for _, o := range []gateway.Options{
+		{Models: []string{"m"}, Remote: true},
+		{Budget: gateway.Budget{MaxCost: 1}, Prices: map[string]gateway.Price{"m": {Input: 1}}},
+	} {
+		d, calls := policed(t, o, "")
+		for _, body := range []string{
+			`{"model":"m","models":["m","large"]}`, `{"models":["large"],"model":"m"}`, `{"model":"m","Model\u017f":["large"]}`, `{"model":"m","fallbacks":["large"]}`, `{"model":"m","fallback_models":"large"}`,
+		} {
+			if res, text := d.ask(body); res.StatusCode != 403 || !strings.Contains(text, "model_not_allowed") {
+				t.Errorf("%s: %d %s", body, res.StatusCode, text)
+			}
+		}
+		if res, text := d.ask(`{"model":"m","models":null,"messages":[{"models":["x"]}]}`); res.StatusCode != 200 || calls.Load() != 1 {
+			t.Errorf("a call of one model: %d %s; %d went out", res.StatusCode, text, calls.Load())
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // looks reports whether the whole body of a call must be seen before it goes out.
 func (g *Gateway) looks() bool {
-	return len(g.opts.Models) > 0 || g.opts.Budget.limited() || len(g.opts.Prices) > 0 || g.opts.Inspect != nil
+	return !g.opts.Remote || len(g.opts.Models) > 0 || g.opts.Budget.limited() || len(g.opts.Prices) > 0 || g.opts.Inspect != nil
 }
 
 // A refusal is why a call does not go out, as it is answered.
@@ -139,6 +139,9 @@ func (g *Gateway) examine(c *call, r *http.Request) error {
 	if err := g.permit(c, r, a.model); err != nil {
 		return err
 	}
+	if err := g.permitDemands(c.data); err != nil {
+		return err
+	}
 	if g.opts.Inspect != nil {
 		if err := g.opts.Inspect(c.data); err != nil {
 			return &refusal{http.StatusForbidden, "leak", err.Error()}
@@ -160,10 +163,8 @@ func (g *Gateway) permit(c *call, r *http.Request, model string) error {
 		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("the model %q is not one that this session may use (%s); choose one of those, or add it to policy.model.allow",
 			short(model), strings.Join(g.opts.Models, ", "))}
 	}
-	for key := range r.URL.Query() {
-		if strings.EqualFold(key, "model") && len(g.opts.Models) > 0 {
-			return &refusal{http.StatusForbidden, "model_not_allowed", "a model in the address is refused where a policy decides about models"}
-		}
+	if r.URL.RawQuery != "" && len(g.opts.Models) > 0 { // however the endpoint takes it apart
+		return &refusal{http.StatusForbidden, "model_not_allowed", "parameters in the address are refused where a policy decides about models"}
 	}
 	if !g.opts.Budget.limited() {
 		return nil
@@ -179,6 +180,24 @@ func (g *Gateway) permit(c *call, r *http.Request, model string) error {
 	}
 	if why := g.opts.Budget.exceeded(g.meter.Spent()); why != "" {
 		return &refusal{budgetStatus, "budget_exceeded", why + "; raise it to go on"}
+	}
+	return nil
+}
+
+// permitDemands decides about what else a call wants.
+func (g *Gateway) permitDemands(data []byte) error {
+	choosy := len(g.opts.Models) > 0 || g.opts.Budget.MaxCost > 0
+	if g.opts.Remote && !choosy {
+		return nil
+	}
+	wants, err := demandsOf(data)
+	switch {
+	case err != nil:
+		return &refusal{http.StatusBadRequest, "invalid_request", err.Error() + ": it is looked at before it goes out"}
+	case wants.elsewhere != "" && !g.opts.Remote:
+		return &refusal{http.StatusForbidden, "remote_not_allowed", fmt.Sprintf("the call has %s in it, by which the endpoint itself reaches other hosts; send the content, or set policy.model.remote to true", wants.elsewhere)}
+	case wants.models != "" && choosy:
+		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("%q names further models, and a policy decides about models here; name one in \"model\"", wants.models)}
 	}
 	return nil
 }

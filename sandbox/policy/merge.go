@@ -59,9 +59,10 @@ func (e *Effective) Origin(key, value string) Origin { return e.origins[key+"\x0
 //
 // Without trust the project's layer only tightens. Single values count where they
 // are stricter: "hide" before "refuse" before "warn", "stop" before "show" before
-// "off", no question before one, the smaller bound before the larger. Of the models
-// those remain that both allow. Files that are protected are added. Everything
-// else is a Request: paths, variables, hosts, prices, files that may be written.
+// "off", no question and no remote call before one, the smaller bound before the
+// larger. Of the models those remain that both allow. Files that are protected are
+// added. Everything else is a Request: paths, variables, hosts, prices, files that may
+// be written.
 //
 // With trust the project's single values and its list of models take the place of the
 // person's, and what its other lists grant is added.
@@ -95,6 +96,7 @@ func (m *merger) layer(l Layer) {
 	m.grants("network.presets", &m.e.Network.Presets, l.Network.Presets)
 	single(m, "network.ask", &m.e.Network.Ask, l.Network.Ask, func(old, now bool) bool { return old || !now })
 	m.models(l.Model.Allow)
+	single(m, "model.remote", &m.e.Model.Remote, l.Model.Remote, func(old, now bool) bool { return old || !now })
 	single(m, "model.maxTokens", &m.e.Model.MaxTokens, l.Model.MaxTokens, lower)
 	single(m, "model.maxCost", &m.e.Model.MaxCost, l.Model.MaxCost, lower)
 	m.prices(l.Model.Prices)

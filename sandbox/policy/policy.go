@@ -73,6 +73,9 @@ type Model struct {
 	// Allow are the names of models that may be called, where "*" at the end stands
 	// for any rest; empty allows every model.
 	Allow []string `json:"allow"`
+	// Remote lets a call have the endpoint itself reach other hosts: fetch what an address
+	// leads to, search the web, call servers of tools.
+	Remote bool `json:"remote"`
 	// MaxTokens is how many tokens, in and out, a session may use; 0 is no bound.
 	MaxTokens int64 `json:"maxTokens"`
 	// MaxCost is what a session's calls may cost, in Currency; 0 is no bound.

@@ -101,7 +101,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 		"writes": {"protect": ["deploy"], "allow": ["@git"]},
 		"git": "hide", "canaries": "off",
 		"network": {"allow": ["evil.example:443"], "presets": ["npm"], "ask": true},
-		"model": {"allow": ["gpt-4.1", "other"], "maxTokens": 5000, "maxCost": 1, "prices": {"gpt-4.1": {"input": 0}}},
+		"model": {"allow": ["gpt-4.1", "other"], "remote": true, "maxTokens": 5000, "maxCost": 1, "prices": {"gpt-4.1": {"input": 0}}},
 		"limits": {"memory": "1GB", "processes": 0}
 	}}`
 	o := Options{Home: t.TempDir(), ProjectDir: t.TempDir()}
@@ -121,7 +121,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 	if p.Git != "hide" || p.Canaries != "stop" || p.Model.MaxCost != 1 || p.Model.MaxTokens != 1000 || p.Limits.Memory != 1<<30 || p.Limits.Processes != 500 {
 		t.Errorf("single values: %+v", p)
 	}
-	if p.Network.Ask || len(p.Network.Allow) != 1 || len(p.Network.Presets) != 1 || len(p.ReadOnlyPaths) != 2 || len(p.Environment) != 1 || p.Model.Prices["gpt-4.1"].Input != 2 {
+	if p.Network.Ask || p.Model.Remote || len(p.Network.Allow) != 1 || len(p.Network.Presets) != 1 || len(p.ReadOnlyPaths) != 2 || len(p.Environment) != 1 || p.Model.Prices["gpt-4.1"].Input != 2 {
 		t.Errorf("something was granted: %+v", p)
 	}
 	if diff := cmp.Diff(policy.Writes{Protect: []string{"@ci", "deploy"}, Allow: []string{".vscode/settings.json"}}, p.Writes); diff != "" {
@@ -139,7 +139,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 	}
 	want := []string{
 		"readOnlyPaths=/etc/ssh", "environment=DISPLAY", "writes.allow=@git", "network.allow=evil.example:443", "network.presets=npm", "network.ask=true",
-		"model.allow=other", "model.maxTokens=5000", "model.prices=gpt-4.1", "canaries=off", "limits.processes=0",
+		"model.allow=other", "model.remote=true", "model.maxTokens=5000", "model.prices=gpt-4.1", "canaries=off", "limits.processes=0",
 	}
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Error(diff)
@@ -150,7 +150,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 	}
 	c = load()
 	p = c.Policy
-	if !c.ProjectTrusted() || len(c.EffectivePolicy().Refused) > 0 || p.Canaries != "off" || !p.Network.Ask || p.Limits.Processes != 0 || len(p.Network.Allow) != 2 || p.Model.MaxTokens != 5000 {
+	if !c.ProjectTrusted() || len(c.EffectivePolicy().Refused) > 0 || p.Canaries != "off" || !p.Network.Ask || !p.Model.Remote || p.Limits.Processes != 0 || len(p.Network.Allow) != 2 || p.Model.MaxTokens != 5000 {
 		t.Errorf("trusted: %v, %+v", c.EffectivePolicy().Refused, p)
 	}
 	write(t, file, project+"\n") // an agent, say

@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// demands are what the body of a call wants of an endpoint besides an answer of one model,
+// each by the key that says it; empty when it wants none.
+type demands struct {
+	// elsewhere is why the endpoint would reach further hosts: it fetches an image, searches
+	// the web, calls another server. What an agent may not send itself it could have sent so.
+	elsewhere string
+	// models is where further models stand, which would answer in the place of the first.
+	models string
+}
+
+// The keys of demands, as plainKey writes them. They are those that OpenAI, OpenRouter,
+// LiteLLM, xAI, Azure, Qwen and Gemini document; no list can have those of all endpoints.
+var (
+	// At the top of a body.
+	searches = []string{"websearchoptions", "searchparameters", "enablesearch", "plugins", "datasources", "mcpservers", "connectors"}
+	routes   = []string{"apibase", "baseurl", "apikey", "customllmprovider", "extrabody", "extraheaders", "extraquery"}
+	others   = []string{"models", "fallbacks", "fallbackmodels", "contextwindowfallbacks", "contentpolicyfallbacks"}
+	schemas  = []string{"tools", "functions", "responseformat", "text"} // below them a key is only a name
+	// In a tool without a type.
+	remoteTools = []string{"googlesearch", "googlesearchretrieval", "urlcontext", "codeexecution", "websearch", "mcp"}
+	// What has an address as its value, or in its url.
+	addressed = []string{"imageurl", "videourl", "audiourl", "fileurl", "fileuri", "filedata", "serverurl"}
+	media     = []string{"source", "image", "video", "audio", "file", "document", "inputimage", "inputvideo", "inputaudio", "inputfile"}
+)
+
+// ownTools are the types of tools that the agent runs itself; the endpoint runs all others.
+var ownTools = []string{"function", "custom", "local_shell", "apply_patch", "computer", "computer_use_preview"}
+
+// plainKey is a key as the laxest reader knows it: without regard to case and underscores.
+func plainKey(key string) string {
+	// By way of the upper case, as one s and one k have no other way to the usual ones.
+	return strings.ReplaceAll(strings.ToLower(strings.ToUpper(key)), "_", "")
+}
+
+// maxNesting is how deep a body may be nested.
+const maxNesting = 500
+
+// errUnread is a body that cannot be looked through.
+var errUnread = errors.New("the body is not JSON, or is nested too deeply")
+
+// level is an object or array of a body: the key that leads there, and the one that is read.
+type level struct {
+	object  bool
+	at, key string
+	reading bool // the next token is the value of key
+}
+
+// demandsOf looks through a whole body, with all its repeated keys.
+func demandsOf(data []byte) (demands, error) {
+	var found demands
+	var levels []level
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	for {
+		t, err := d.Token()
+		if errors.Is(err, io.EOF) && len(levels) == 0 {
+			return found, nil
+		}
+		if err != nil || len(levels) > maxNesting {
+			return found, errUnread
+		}
+		top := len(levels) - 1
+		delim, isDelim := t.(json.Delim)
+		if isDelim && (delim == '}' || delim == ']') {
+			levels = levels[:top]
+			continue
+		}
+		if top >= 0 && levels[top].object && !levels[top].reading {
+			levels[top].key, levels[top].reading = t.(string), true
+			continue
+		}
+		found.see(levels, t)
+		at := ""
+		if top >= 0 {
+			levels[top].reading = false
+			at = levels[top].at
+			if levels[top].object {
+				at = plainKey(levels[top].key)
+			}
+		}
+		if isDelim {
+			levels = append(levels, level{object: delim == '{', at: at})
+		}
+	}
+}
+
+// see takes in a value, of which t is the beginning, below levels.
+func (f *demands) see(levels []level, t json.Token) {
+	if len(levels) == 0 || t == nil || t == false { // what is not wanted
+		return
+	}
+	last := levels[len(levels)-1]
+	key := plainKey(last.key)
+	if !last.object {
+		key = last.at // of a list
+	}
+	top := plainKey(levels[0].key)
+	text, _ := t.(string)
+	switch {
+	case len(levels) == 1 && slices.Contains(others, key):
+		f.models = levels[0].key
+	case len(levels) == 1 && (slices.Contains(searches, key) || slices.Contains(routes, key)):
+		f.elsewhere = fmt.Sprintf("%q", levels[0].key)
+	case top == "tools" && len(levels) == 3 && key == "type" && !slices.Contains(ownTools, text):
+		f.elsewhere = fmt.Sprintf("a tool of the type %q", short(text))
+	case top == "tools" && len(levels) == 3 && slices.Contains(remoteTools, key):
+		f.elsewhere = fmt.Sprintf("the tool %q", short(last.key))
+	case slices.Contains(schemas, top), !isAddress(text):
+	case slices.Contains(addressed, key), (key == "url" || key == "uri") && (slices.Contains(addressed, last.at) || slices.Contains(media, last.at)):
+		f.elsewhere = fmt.Sprintf("an address to fetch in %q", short(last.key))
+	}
+}
+
+// isAddress reports whether a text may be the address of something to fetch, and is not the
+// thing itself, as a data URL or in base64.
+func isAddress(text string) bool {
+	text = strings.TrimSpace(text)
+	return len(text) > 0 && !(len(text) >= 5 && strings.EqualFold(text[:5], "data:")) && strings.ContainsAny(text, ":.")
+}
