@@ -78,8 +78,12 @@ func (d *Door) malformed(to, reason string) {
 	d.tell(Decision{Host: short(to), Reason: reason})
 }
 
-// reach decides about a host and connects to it.
+// reach decides about a host and connects to it. Its name leaves, too: to look it up is to
+// tell it to others.
 func (d *Door) reach(ctx context.Context, name string, port int) (net.Conn, error) {
+	if err := d.inspect([]byte(name + "\n")); err != nil {
+		return nil, err
+	}
 	decision := d.decide(ctx, name, port)
 	var addrs []netip.Addr
 	var err error

@@ -605,6 +605,135 @@ func TestInspection(t *testing.T) {
 	}
 }
 
+// What is found before anything has gone out keeps all of it: the name is not looked up, and
+// nobody is connected to.
+func TestInspectionComesFirst(t *testing.T) {
+	var decided atomic.Int64
+	w := &world{}
+	d := opened(t, w, Options{Rules: rules(t, "*.example"), Inspect: func() io.Writer { return &finder{} }, Observe: func(Tally) { decided.Add(1) }})
+	c := through(t, d, nil)
+	for _, address := range []string{"http://a.example/?q=secret", "http://secret.a.example/", "https://secret.a.example/"} {
+		if status, text, err := get(t, c, address); err == nil && (status != 403 || !strings.Contains(text, "found it")) || err != nil && !strings.Contains(err.Error(), "Forbidden") {
+			t.Errorf("%s: %d %q %v", address, status, text, err)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.example/", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Any", "secret")
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if code, _ := socks(t, d, 1, socksName, "secret.a.example", 443); res.StatusCode != 403 || code == 0 {
+		t.Errorf("a header: %d; SOCKS: %d", res.StatusCode, code)
+	}
+	if n := decided.Load(); n != 0 || len(w.lookups) != 0 {
+		t.Errorf("%d hosts were decided about, and %q looked up", n, w.lookups)
+	}
+	if status, text, _ := get(t, c, "http://a.example/"); status != 502 || len(w.lookups) != 1 {
+		t.Errorf("the control: %d %q; %q was looked up", status, text, w.lookups)
+	}
+}
+
+// A connection that changes its protocol is inspected on.
+func TestUpgradedIsInspected(t *testing.T) {
+	heard := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n")
+		said, _ := io.ReadAll(c)
+		heard <- string(said)
+	}))
+	t.Cleanup(s.Close)
+	for _, said := range []string{"plain words", "a secret"} {
+		w := &world{names: map[string][]netip.Addr{"a.example": {public}}, servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)}}
+		d := opened(t, w, Options{Rules: rules(t, "a.example"), Inspect: func() io.Writer { return &finder{} }})
+		c, err := d.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%v %v", res, err)
+		}
+		_, _ = io.WriteString(c, said)
+		time.AfterFunc(100*time.Millisecond, func() { _ = c.Close() })
+		if got := <-heard; strings.Contains(got, "secret") || said == "plain words" && got != said {
+			t.Errorf("the server heard %q of %q", got, said)
+		}
+	}
+}
+
+// A name in a TLS greeting leaves in the clear.
+func TestGreetingIsInspected(t *testing.T) {
+	heard := make(chan int, 10)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n, _ := c.Read(make([]byte, 1000))
+			heard <- n
+			_ = c.Close()
+		}
+	}()
+	w := &world{names: map[string][]netip.Addr{"a.example": {public}}, servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 443): l.Addr().String()}}
+	d := opened(t, w, Options{Rules: rules(t, "*.example"), Inspect: func() io.Writer { return &finder{} }})
+	for sni, goesOut := range map[string]bool{"fine.example": true, "secret.example": false} {
+		code, c := socks(t, d, 1, socksName, "a.example", 443)
+		if code != 0 {
+			t.Fatal(code)
+		}
+		_ = tls.Client(c, &tls.Config{ServerName: sni}).HandshakeContext(t.Context())
+		if n := <-heard; (n > 0) != goesOut {
+			t.Errorf("%s: the server heard %d bytes", sni, n)
+		}
+	}
+	// Another record first does not have the greeting pass unread.
+	code, c := socks(t, d, 1, socksName, "a.example", 443)
+	if code != 0 {
+		t.Fatal(code)
+	}
+	const warning, noRenegotiation = 1, 100
+	_, _ = c.Write([]byte{0x15, 3, 3, 0, 2, warning, noRenegotiation})
+	_ = tls.Client(c, &tls.Config{ServerName: "other.test"}).HandshakeContext(t.Context())
+	if n := <-heard; n != 0 {
+		t.Errorf("the server heard %d bytes", n)
+	}
+}
+
+// What a client asks for is shown to people, and does nothing where it is shown.
+func TestNamesAreShown(t *testing.T) {
+	for said, want := range map[string]string{
+		"a.example":          "a.example",
+		"[::1]":              "[::1]",
+		"a\x1b[31m\nb\u202e": "a\uFFFD[31m\uFFFDb\uFFFD",
+		"[x](http://evil)":   "[x]\uFFFDhttp://evil\uFFFD",
+		"\xff`<b>":           "\uFFFD\uFFFD\uFFFDb\uFFFD",
+		strings.Repeat("x", 199) + "ü" + "longer":  strings.Repeat("x", 199) + "...",
+		strings.Repeat("x", 198) + "ü" + "longer!": strings.Repeat("x", 198) + "ü...",
+	} {
+		if got := short(said); got != want {
+			t.Errorf("%q is shown as %q, want %q", said, got, want)
+		}
+	}
+}
+
 type finder struct{ seen string }
 
 func (f *finder) Write(p []byte) (int, error) {

@@ -18,6 +18,11 @@ func (d *Door) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		d.tunnelHTTP(w, r)
 	case r.URL.IsAbs() && r.URL.Scheme == "http" && r.URL.Host != "" && r.URL.User == nil:
+		r, err := d.inspectRequest(r)
+		if err != nil {
+			refuse(w, status(err), err.Error())
+			return
+		}
 		d.plain.ServeHTTP(w, r)
 	case r.URL.IsAbs():
 		d.refuse(w, http.StatusForbidden, r.URL.Scheme+"://"+r.URL.Host, "this proxy takes http:// addresses, and CONNECT for all else")
@@ -39,7 +44,9 @@ func refuse(w http.ResponseWriter, status int, why string) {
 
 // status is how an error of reach is said in HTTP.
 func status(err error) int {
-	if _, ok := errors.AsType[*errRefused](err); ok {
+	_, refused := errors.AsType[*errRefused](err)
+	_, leak := errors.AsType[*leakError](err)
+	if refused || leak {
 		return http.StatusForbidden
 	}
 	return http.StatusBadGateway
@@ -135,15 +142,12 @@ func (d *Door) forwarder() (http.Handler, func()) {
 			pr.Out.URL = pr.In.URL
 			pr.Out.Host = pr.In.URL.Host // not what the Host header says
 			pr.Out.Header.Del("Proxy-Authorization")
-			d.inspectRequest(pr.Out)
+			pr.Out.Trailer = nil // nobody would look at it
 		},
+		ModifyResponse: upgraded,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if d.ctx.Err() != nil || r.Context().Err() != nil {
 				panic(http.ErrAbortHandler)
-			}
-			if _, ok := errors.AsType[*leakError](err); ok {
-				refuse(w, http.StatusForbidden, err.Error())
-				return
 			}
 			refuse(w, status(err), err.Error())
 		},
@@ -153,25 +157,38 @@ func (d *Door) forwarder() (http.Handler, func()) {
 // leakError is what the inspection of a connection objects to.
 type leakError struct{ error }
 
-// inspectRequest has a request inspected: its head at once, its body while it is sent.
-func (d *Door) inspectRequest(r *http.Request) {
+// inspect has bytes inspected that are about to go out, apart from any others.
+func (d *Door) inspect(p []byte) error {
 	if d.opts.Inspect == nil {
-		return
+		return nil
+	}
+	if _, err := d.opts.Inspect().Write(p); err != nil {
+		return &leakError{err}
+	}
+	return nil
+}
+
+// inspectRequest has a request inspected: its head now, before anything is looked up, its
+// body while it is sent.
+func (d *Door) inspectRequest(r *http.Request) (*http.Request, error) {
+	if d.opts.Inspect == nil {
+		return r, nil
 	}
 	w := d.opts.Inspect()
 	_, err := io.WriteString(w, r.Method+" "+r.URL.String()+"\n")
 	if err == nil {
 		err = r.Header.Write(w)
 	}
-	body := r.Body
-	if body == nil {
-		body = http.NoBody
-	}
-	r.Body = &inspected{ReadCloser: body, w: w, err: err}
 	if err != nil {
-		r.ContentLength = -1 // there is a body to read then, which fails
+		return nil, &leakError{err}
 	}
+	r = r.WithContext(context.WithValue(r.Context(), inspectionKey{}, w))
+	r.Body = &inspected{ReadCloser: r.Body, w: w}
+	return r, nil
 }
+
+// inspectionKey is where a request's context has its inspection.
+type inspectionKey struct{}
 
 // inspected is a body that is inspected before it goes out.
 type inspected struct {
@@ -182,11 +199,36 @@ type inspected struct {
 
 func (i *inspected) Read(p []byte) (int, error) {
 	if i.err != nil {
-		return 0, &leakError{i.err}
+		return 0, i.err
 	}
 	n, err := i.ReadCloser.Read(p)
-	if _, i.err = i.w.Write(p[:n]); i.err != nil {
-		return 0, &leakError{i.err}
+	if _, leak := i.w.Write(p[:n]); leak != nil {
+		i.err = &leakError{leak}
+		return 0, i.err
 	}
 	return n, err
+}
+
+// upgraded has inspected what goes out when a server has switched to another protocol, by
+// the request's inspection.
+func upgraded(res *http.Response) error {
+	w, ok := res.Request.Context().Value(inspectionKey{}).(io.Writer)
+	if conn, isConn := res.Body.(io.ReadWriteCloser); ok && isConn && res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body = &inspectedConn{conn, w}
+	}
+	return nil
+}
+
+// inspectedConn is a connection that is inspected before anything goes out.
+type inspectedConn struct {
+	io.ReadWriteCloser
+	w io.Writer
+}
+
+func (i *inspectedConn) Write(p []byte) (int, error) {
+	if _, err := i.w.Write(p); err != nil {
+		_ = i.Close() // or who waits for an answer would wait on
+		return 0, &leakError{err}
+	}
+	return i.ReadWriteCloser.Write(p)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A Rule allows hosts. The zero value allows none.
@@ -194,10 +196,22 @@ func parsePort(text string) (int, error) {
 	return int(n), nil
 }
 
-// short keeps what a client sent from filling a log.
+// short keeps what a client sent from filling a log, and from being anything but a text of
+// one line to a terminal or an editor.
 func short(text string) string {
-	if len(text) > 200 {
-		return text[:200] + "..."
+	const most = 200
+	plain := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || strings.ContainsRune("<>()`*|\\", r) || r == utf8.RuneError {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+	if len(plain) <= most {
+		return plain
 	}
-	return text
+	end := most
+	for !utf8.RuneStart(plain[end]) {
+		end--
+	}
+	return plain[:end] + "..."
 }

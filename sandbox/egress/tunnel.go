@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// tlsHandshake is the first byte of a TLS greeting.
-const tlsHandshake = 0x16
+// The first byte of what TLS says is one of these. A greeting begins with the second
+// (handshake); some servers read on after others.
+const tlsFirst, tlsLast = 0x14, 0x18
 
 // greetingSize bounds a TLS greeting.
 const greetingSize = 64 << 10
@@ -44,8 +45,11 @@ func (d *Door) send(to io.Writer, in io.Reader, name string, port int) error {
 		return err
 	}
 	first = first[:n]
-	if first[0] == tlsHandshake {
+	if first[0] >= tlsFirst && first[0] <= tlsLast {
 		if first, err = d.greeting(first, in, name, port); err != nil {
+			return err
+		}
+		if err := d.inspect(first); err != nil {
 			return err
 		}
 	} else if d.opts.Inspect != nil {
