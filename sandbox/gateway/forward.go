@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -216,7 +217,7 @@ var private = []string{"Set-Cookie", "Location", "Alt-Svc", "Www-Authenticate", 
 
 // decode undoes the compression of endpoints that compress unasked.
 func decode(res *http.Response) error {
-	switch res.Header.Get("Content-Encoding") {
+	switch strings.ToLower(strings.Join(res.Header.Values("Content-Encoding"), ", ")) {
 	case "", "identity":
 		return nil
 	case "gzip", "x-gzip":

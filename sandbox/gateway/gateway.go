@@ -92,9 +92,10 @@ type Options struct {
 	Budget Budget
 	Prices map[string]Price
 	Meter  *Meter
-	// Inspect sees the body of every call before it goes out; an error refuses it,
-	// and is said to the agent. It is called concurrently.
-	Inspect func(body []byte) error
+	// Inspect sees all of every call that the agent has written, before it goes out: the
+	// parameters of the address with the headers, and the body. An error refuses it, and is
+	// said to the agent. It is called concurrently.
+	Inspect func(part []byte) error
 }
 
 const (

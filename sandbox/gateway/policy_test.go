@@ -264,8 +264,29 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%d bytes: %d %s", len(body), res.StatusCode, text)
 		}
 	}
+	for _, head := range []string{
+		"POST /v1/chat/completions?x=secret HTTP/1.1\r\n", "GET /v1/models?secret HTTP/1.1\r\n",
+		"GET /v1/models HTTP/1.1\r\nUser-Agent: secret\r\n", "POST /v1/chat/completions HTTP/1.1\r\nX-Request-Id: a\r\nX-Request-Id: secret\r\n",
+	} {
+		if answer := d.raw(head + "Host: 127.0.0.1\r\nConnection: close\r\nAuthorization: Bearer " + d.Token() + "\r\nContent-Length: 0\r\n\r\n"); !strings.Contains(answer, " 403 ") || !strings.Contains(answer, "a secret would leave") {
+			t.Errorf("%s: %s", head, answer)
+		}
+	}
 	if calls.Load() != 3 {
 		t.Errorf("%d calls went out", calls.Load())
+	}
+}
+
+// What lists the models has no body.
+func TestListingHasNoBody(t *testing.T) {
+	bodies := make(chan string, 1)
+	d := upstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		bodies <- string(data)
+	})
+	answer := d.raw("GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: Bearer " + d.Token() + "\r\nContent-Length: 6\r\n\r\nsecret")
+	if body := <-bodies; body != "" || !strings.Contains(answer, " 200 ") {
+		t.Errorf("the endpoint got %q; %s", body, answer)
 	}
 }
 

@@ -123,7 +123,14 @@ func (a *asked) take(name string, value json.RawMessage) bool {
 // examine looks at a call before it goes out: whether its model is allowed, what
 // is left of the budget, what its body holds. It may make the body ask for usage.
 func (g *Gateway) examine(c *call, r *http.Request) error {
-	if r.Method != http.MethodPost || !g.looks() {
+	if err := g.inspect(headOf(r)); err != nil {
+		return err
+	}
+	if r.Method != http.MethodPost {
+		r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil // which means nothing
+		return nil
+	}
+	if !g.looks() {
 		return nil
 	}
 	if err := g.hold(c, r); err != nil {
@@ -142,10 +149,8 @@ func (g *Gateway) examine(c *call, r *http.Request) error {
 	if err := g.permitDemands(c.data); err != nil {
 		return err
 	}
-	if g.opts.Inspect != nil {
-		if err := g.opts.Inspect(c.data); err != nil {
-			return &refusal{http.StatusForbidden, "leak", err.Error()}
-		}
+	if err := g.inspect(c.data); err != nil {
+		return err
 	}
 	c.sent = c.data
 	if err == nil && g.wantsUsage(r.URL.Path, a) {
@@ -155,6 +160,28 @@ func (g *Gateway) examine(c *call, r *http.Request) error {
 	r.Header.Set("Content-Type", "application/json") // what it was read as
 	r.Header.Del("Content-Encoding")
 	return nil
+}
+
+// inspect has what goes out of a call looked at.
+func (g *Gateway) inspect(data []byte) error {
+	if g.opts.Inspect == nil || len(data) == 0 {
+		return nil
+	}
+	if err := g.opts.Inspect(data); err != nil {
+		return &refusal{http.StatusForbidden, "leak", err.Error()}
+	}
+	return nil
+}
+
+// headOf is what of a call's address and headers goes out as the agent has written it.
+func headOf(r *http.Request) []byte {
+	head := []byte(r.URL.RawQuery)
+	for _, name := range passed {
+		for _, value := range r.Header.Values(name) {
+			head = append(append(head, '\n'), value...)
+		}
+	}
+	return head
 }
 
 // permit decides by the policy.
