@@ -180,6 +180,9 @@ func (m *merger) models(names []string) {
 		m.note(key, "", origin)
 		return
 	}
+	if len(names) == 0 { // allows every model
+		m.refuse(key, "any", origin)
+	}
 	var both []string
 	for i, name := range names {
 		if slices.ContainsFunc(m.e.Model.Allow, func(pattern string) bool { return covers(pattern, name) }) {

@@ -165,3 +165,23 @@ func TestProjectOnlyTightens(t *testing.T) {
 		t.Errorf("the record of the trust: %v, %v", info.Mode(), err)
 	}
 }
+
+// TestTrustShowsWhatItGrants: an empty list of models, which allows all, is asked for
+// as everything else that widens the person's policy.
+func TestTrustShowsWhatItGrants(t *testing.T) {
+	project := `{"policy": {"model": {"allow": []}, "network": {"allow": ["good.example:443"]}}}`
+	c := mustLoad(t, personsPolicy, project)
+	if diff := cmp.Diff([]string{"gpt-*"}, c.Policy.Model.Allow); diff != "" {
+		t.Error(diff)
+	}
+	var asked []string
+	for _, r := range c.EffectivePolicy().Refused {
+		asked = append(asked, r.Key+"="+r.Value)
+	}
+	if diff := cmp.Diff([]string{"network.allow=good.example:443", "model.allow=any"}, asked); diff != "" {
+		t.Error(diff)
+	}
+	if asked := mustLoad(t, "", `{"policy": {"model": {"allow": []}}}`).EffectivePolicy().Refused; len(asked) > 0 {
+		t.Errorf("asked for what the person allows: %v", asked)
+	}
+}
