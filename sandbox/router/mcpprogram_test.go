@@ -86,3 +86,29 @@ func TestLeakToAProgram(t *testing.T) {
 		})
 	}
 }
+
+// What a program gets as variables can decide what it runs: an answer for one set of
+// them is none for another. Their values may be secret, and are neither shown nor kept.
+func TestVariablesAreAskedAbout(t *testing.T) {
+	plain := server{Name: "db", Command: "node", Args: []string{"/opt/db.js"}}
+	with := func(name, value string) *server {
+		v := plain
+		v.Env = []acp.EnvVariable{{Name: name, Value: value}}
+		return &v
+	}
+	known := with("DB_TOKEN", "secret-1")
+	for _, other := range []*server{&plain, with("NODE_OPTIONS", "--require=./evil.js"), with("DB_TOKEN", "secret-2"), with("DB_TOKENs", "ecret-1")} {
+		if other.subject() == known.subject() {
+			t.Errorf("the answer for %v holds for %v", known.Env, other.Env)
+		}
+	}
+	if known.subject() != with("DB_TOKEN", "secret-1").subject() {
+		t.Error("the same server is asked about again")
+	}
+	if want := `{"args":["/opt/db.js"],"command":"node","url":""}`; plain.subject().Text != want {
+		t.Errorf("earlier answers do not hold any more: %s", plain.subject().Text)
+	}
+	if got := known.where() + known.subject().Text; !strings.Contains(known.where(), "DB_TOKEN") || strings.Contains(got, "secret-1") {
+		t.Errorf("the person is shown %s", got)
+	}
+}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,9 +72,15 @@ func (s *session) takeServers(raw []json.RawMessage) {
 	}
 }
 
-// subject is what the person is asked about a server.
+// subject is what the person is asked about a server. Its variables can decide what a
+// program runs, and are kept as a sum, as they may be secret.
 func (v *server) subject() permit.Subject {
-	text, _ := json.Marshal(map[string]any{"command": v.Command, "args": v.Args, "url": v.URL}) // strings always marshal
+	all := map[string]any{"command": v.Command, "args": v.Args, "url": v.URL}
+	if len(v.Env) > 0 {
+		env, _ := json.Marshal(v.Env) // strings always marshal
+		all["env"] = fmt.Sprintf("%x", sha256.Sum256(env))
+	}
+	text, _ := json.Marshal(all)
 	return permit.Subject{Kind: permit.KindServer, Tool: v.Name, Text: string(text)}
 }
 
@@ -83,7 +90,15 @@ func (v *server) where() string {
 		address, _, _ := strings.Cut(v.URL, "?")
 		return address
 	}
-	return strings.Join(append([]string{v.Command}, v.Args...), " ")
+	text := strings.Join(append([]string{v.Command}, v.Args...), " ")
+	if len(v.Env) == 0 {
+		return text
+	}
+	names := make([]string, len(v.Env))
+	for i, e := range v.Env {
+		names[i] = printable(e.Name)
+	}
+	return text + " (with variables of its own: " + strings.Join(names, ", ") + ")"
 }
 
 // leak is where something was seen that goes to a server.
