@@ -26,6 +26,9 @@ const maxServerBody = 32 << 20
 // the person's, or nobody's.
 var passed = []string{"Accept", "Content-Type", "Last-Event-Id", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Cache-Control", "Retry-After", "Content-Encoding", "Accept-Encoding"}
 
+// methods are those of the protocol.
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodDelete}
+
 // serverWay is the way to a server that has an address.
 type serverWay struct {
 	conns     chan net.Conn
@@ -81,11 +84,16 @@ func newServerWay(v *server, tell func(severity, text string), check func(where 
 			http.NotFound(rw, r)
 			return
 		}
+		if !slices.Contains(methods, r.Method) {
+			rw.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
 		body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, maxServerBody))
 		if err != nil {
 			http.Error(rw, err.Error(), http.StatusBadRequest)
 			return
 		}
+		r.Trailer = nil
 		keepHeaders(r.Header)
 		if err := check(v.leak(), fmt.Appendf(nil, "%v\n%s", r.Header, body)); err != nil {
 			http.Error(rw, err.Error(), http.StatusForbidden)

@@ -16,11 +16,12 @@ import (
 // What an agent reaches of a server with an address is one path, and what is the
 // person's is added outside.
 func TestServerWay(t *testing.T) {
-	var got http.Header
-	var where, body string
+	var got, trailer http.Header
+	var where, body, method string
 	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		got, where, body = r.Header.Clone(), r.Host+r.URL.String(), string(raw)
+		method, trailer = r.Method, r.Trailer.Clone()
 		w.Header().Set("Set-Cookie", "a=b")
 		w.Header().Set("Mcp-Session-Id", "7")
 		if r.URL.Query().Get("move") != "" {
@@ -90,6 +91,22 @@ func TestServerWay(t *testing.T) {
 		}
 	}
 	call, id = "call", "7"
+	for _, raw := range []string{ // in the method, in what follows the body
+		canaryToken + " /mcp HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		"POST /mcp HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Note\r\nConnection: close\r\n\r\n4\r\ncall\r\n0\r\nX-Note: " + canaryToken + "\r\n\r\n",
+	} {
+		got, where, trailer = nil, "", nil
+		conn, err := w.dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = io.WriteString(conn, raw) }()
+		_, _ = io.ReadAll(conn) // all is over
+		_ = conn.Close()
+		if method == canaryToken || len(trailer) > 0 {
+			t.Errorf("the server gets %s with %v", method, trailer)
+		}
+	}
 	if strings.Contains(v.where(), "k1") {
 		t.Errorf("people are shown %s", v.where())
 	}
