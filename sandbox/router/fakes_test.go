@@ -132,8 +132,9 @@ type fakeSandbox struct {
 	done chan struct{}
 
 	// mu guards what follows.
-	mu    sync.Mutex
-	marks sandbox.Mark
+	mu      sync.Mutex
+	marks   sandbox.Mark
+	started []sandbox.Command
 }
 
 func (s *fakeSandbox) Info() sandbox.Info {
@@ -144,7 +145,10 @@ func (s *fakeSandbox) Info() sandbox.Info {
 	}
 }
 
-func (s *fakeSandbox) Start(context.Context, sandbox.Command) (sandbox.Process, error) {
+func (s *fakeSandbox) Start(_ context.Context, c sandbox.Command) (sandbox.Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = append(s.started, c)
 	return nil, errors.New("the fake starts nothing")
 }
 

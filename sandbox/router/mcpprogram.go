@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -38,17 +41,31 @@ func (l *lastWords) String() string {
 }
 
 // run starts a server's program and returns its streams as a connection. done is
-// called when nothing of the program is left.
+// called when nothing of the program is left. The program begins in a directory of its
+// own: many that start others (npx, uvx, python -m) look where they are first, and what
+// is in the project the agent has written.
 func (m *servers) run(ctx context.Context, v *server, done func()) (net.Conn, error) {
+	if !m.s.isOutside(v.Command) {
+		return nil, fmt.Errorf("%s is in a directory that the agent can write, or depends on where it is started; gander runs nothing of the project outside of the sandbox", printable(v.Command))
+	}
 	host, err := m.supervisor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	env := append([]string(nil), m.s.r.opts.ServerEnv...)
+	var env []string
+	for _, kv := range m.s.r.opts.ServerEnv {
+		if name, value, _ := strings.Cut(kv, "="); strings.EqualFold(name, "PATH") {
+			kv = name + "=" + m.s.pathOutside(value)
+		}
+		env = append(env, kv)
+	}
 	for _, e := range v.Env {
+		if strings.EqualFold(e.Name, "PATH") {
+			e.Value = m.s.pathOutside(e.Value)
+		}
 		env = append(env, e.Name+"="+e.Value)
 	}
-	proc, err := host.Start(ctx, sandbox.Command{Args: append([]string{v.Command}, v.Args...), Env: env, Dir: m.s.cwd})
+	proc, err := host.Start(ctx, sandbox.Command{Args: append([]string{v.Command}, v.Args...), Env: env, Dir: filepath.Join(m.dir(), workDir)})
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +76,72 @@ func (m *servers) run(ctx context.Context, v *server, done func()) (net.Conn, er
 		m.carry(v, proc, here, words)
 	})
 	return there, nil
+}
+
+// pathOutside is a PATH without what the agent can put programs into.
+func (s *session) pathOutside(path string) string {
+	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) || !s.isOutside(dir) })
+	return strings.Join(dirs, string(filepath.ListSeparator))
+}
+
+// maxProgramLinks bounds the links that lead to a program, as the kernel does.
+const maxProgramLinks = 40
+
+// isOutside reports whether a program, or a directory of some, is in none of the
+// session's directories, nor leads through them. A name without a directory is outside:
+// it is looked for in PATH.
+func (s *session) isOutside(path string) bool {
+	if !strings.ContainsAny(path, `/`+string(filepath.Separator)) {
+		return true
+	}
+	for range maxProgramLinks {
+		if !filepath.IsAbs(path) || s.isWithin(filepath.Clean(path)) {
+			return false
+		}
+		real := path // of what there is of it
+		for _, err := os.Lstat(real); err != nil && real != filepath.Dir(real); _, err = os.Lstat(real) {
+			real = filepath.Dir(real)
+		}
+		if s.isWithin(realPath(real)) {
+			return false
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return true
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(realPath(filepath.Dir(path)), target)
+		}
+		path = target
+	}
+	return false
+}
+
+// isWithin reports whether a clean path is in one of the session's directories.
+func (s *session) isWithin(path string) bool {
+	for _, dir := range append([]string{s.cwd}, s.dirs...) {
+		for _, as := range []string{dir, realPath(dir)} {
+			if rel, err := filepath.Rel(as, path); err == nil && filepath.IsLocal(rel) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// writable are the arguments of a server's program that name files which the agent can
+// write, or options with such.
+func (s *session) writable(v *server) []string {
+	var found []string
+	for _, arg := range v.Args {
+		_, value, _ := strings.Cut(arg, "=")
+		for _, name := range []string{arg, value} {
+			if info, err := os.Stat(name); filepath.IsAbs(name) && !s.isOutside(name) && err == nil && info.Mode().IsRegular() {
+				found = append(found, printable(name))
+			}
+		}
+	}
+	return found
 }
 
 // carry passes the streams on until one side ends, and ends the other.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,5 +113,64 @@ func TestVariablesAreAskedAbout(t *testing.T) {
 	}
 	if got := known.where() + known.subject().Text; !strings.Contains(known.where(), "DB_TOKEN") || strings.Contains(got, "secret-1") {
 		t.Errorf("the person is shown %s", got)
+	}
+}
+
+// The agent writes the project. A program that runs outside is none of it, does not begin
+// there, where npx, uvx and python -m look for code first, and looks for none there.
+func TestProgramsAreNotTheProjects(t *testing.T) {
+	outside := &fakeDriver{name: Off}
+	r := newRig(t, func(r *rig) {
+		outside.journal = r.journal
+		r.opts.Drivers = []sandbox.Driver{r.driver, outside}
+		r.opts.AllowServers = []string{"*"}
+		r.opts.ServerEnv = []string{"PATH=/usr/bin"}
+	})
+	project, added, elsewhere := t.TempDir(), t.TempDir(), t.TempDir()
+	for link, to := range map[string]string{project + "/tool": "/bin/cat", elsewhere + "/tool": project + "/real", elsewhere + "/dir": added} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(project+"/real", nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: project, AdditionalDirectories: []string{added}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.router.session(opened.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := strings.Join([]string{project + "/node_modules/.bin", ".", "", "bin", "/usr/bin", elsewhere + "/dir", added, elsewhere}, string(filepath.ListSeparator))
+	start := func(command string) error {
+		_, err := s.servers.run(t.Context(), &server{Name: "db", Command: command, Env: []acp.EnvVariable{{Name: "PATH", Value: path}}}, func() {})
+		return err
+	}
+	for _, command := range []string{project + "/tool", project + "/real", elsewhere + "/tool", elsewhere + "/dir/any", added + "/any", "./tool", "bin/../tool"} {
+		if err := start(command); err == nil || !strings.Contains(err.Error(), "the agent") {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	args := []string{"--config=" + project + "/real", elsewhere + "/tool", "/etc/hosts", project, "real"}
+	if got := s.writable(&server{Args: args}); !slices.Equal(got, []string{project + "/real", elsewhere + "/tool"}) {
+		t.Errorf("the person is told of %q", got)
+	}
+	if err := start("npx"); err == nil || !strings.Contains(err.Error(), "the fake starts nothing") {
+		t.Fatal(err)
+	}
+	sb := outside.last()
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if len(sb.started) != 1 {
+		t.Fatalf("started %v", sb.started)
+	}
+	c := sb.started[0]
+	if entries, err := os.ReadDir(c.Dir); err != nil || len(entries) > 0 || !strings.HasPrefix(c.Dir, r.opts.StateDir) {
+		t.Errorf("it begins in %s: %v, %v", c.Dir, entries, err)
+	}
+	if want := "PATH=" + strings.Join([]string{"/usr/bin", elsewhere}, string(filepath.ListSeparator)); !slices.Equal(c.Env, []string{"PATH=/usr/bin", want}) {
+		t.Errorf("it gets %q, want %q", c.Env, want)
 	}
 }

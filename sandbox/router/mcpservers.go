@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -152,10 +153,14 @@ func (t *turn) askServers() {
 
 func (t *turn) askServer(v *server) bool {
 	s, id := t.s, "gander-server-"+newID()
+	about := v.where()
+	if files := s.writable(v); len(files) > 0 {
+		about += "\n\nThe agent can write " + strings.Join(files, ", ") + ": where that is a program, it decides what runs outside of the sandbox."
+	}
 	call := marshal(map[string]any{
 		"sessionUpdate": "tool_call", "toolCallId": id, "kind": "other", "status": "pending",
 		"title":   fmt.Sprintf("Let the agent in the sandbox use the MCP server %s, which runs outside", v.Name),
-		"content": []any{acp.ToolContent(v.where())},
+		"content": []any{acp.ToolContent(about)},
 	})
 	show := func(update json.RawMessage) {
 		s.record(t.id, sessions.Update{Sent: []json.RawMessage{update}})
@@ -281,6 +286,9 @@ func (m *servers) supervisor(ctx context.Context) (sandbox.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(filepath.Join(dir, workDir), 0o700); err != nil {
+		return nil, fmt.Errorf("making a directory for the editor's MCP servers: %w", err)
+	}
 	m.host, err = m.s.r.opts.Drivers[i].Create(ctx, sandbox.Spec{
 		ID: m.id(), WorkingDir: m.s.cwd, Home: dir, Labels: map[string]string{"session": string(m.s.id), "for": "the editor's MCP servers"},
 	})
@@ -288,6 +296,12 @@ func (m *servers) supervisor(ctx context.Context) (sandbox.Sandbox, error) {
 }
 
 func (m *servers) id() string { return "mcp-" + string(m.s.id) }
+
+// dir is where what supervises the programs keeps its files, and workDir where in it the
+// programs begin.
+func (m *servers) dir() string { return filepath.Join(m.s.r.opts.StateDir, "sandboxes", m.id()) }
+
+const workDir = "work"
 
 // close ends the programs.
 func (m *servers) close() {
@@ -301,7 +315,7 @@ func (m *servers) close() {
 	if err := host.Close(); err != nil {
 		m.s.log.Warn("ending the editor's MCP servers", "err", err)
 	}
-	if err := registry.RemoveDir(filepath.Join(m.s.r.opts.StateDir, "sandboxes", m.id())); err != nil {
+	if err := registry.RemoveDir(m.dir()); err != nil {
 		m.s.log.Warn("removing what supervised the editor's MCP servers", "err", err)
 	}
 }
