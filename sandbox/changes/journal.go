@@ -32,6 +32,10 @@ type journal struct {
 	Done bool `json:"done,omitempty"`
 }
 
+// stagePrefix begins the names of stages. Nothing in a sandbox may write to files there
+// (see policy.Always): some go to where nothing in it could have written them.
+const stagePrefix = ".gander-undo-"
+
 type madeDir struct {
 	Path Path   `json:"path"`
 	Mode string `json:"mode"`
@@ -311,7 +315,7 @@ func (t *Tree) mend() error {
 	if err == nil {
 		err = json.Unmarshal(raw, j)
 	}
-	if err == nil && (!strings.HasPrefix(j.Stage, ".gander-undo-") || strings.Contains(j.Stage, "/")) {
+	if err == nil && (!strings.HasPrefix(j.Stage, stagePrefix) || strings.Contains(j.Stage, "/")) {
 		err = fmt.Errorf("the note of it in %s is damaged; remove that file", t.journalFile())
 	}
 	if err != nil {

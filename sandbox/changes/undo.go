@@ -88,7 +88,7 @@ func (t *Tree) undo(turn *Turn) (*Undone, error) {
 	if err := t.check(steps); err != nil {
 		return nil, err
 	}
-	j := &journal{t: t, Turn: turn.ID, Stage: ".gander-undo-" + rand.Text()[:10], Steps: steps}
+	j := &journal{t: t, Turn: turn.ID, Stage: stagePrefix + rand.Text()[:10], Steps: steps}
 	if err := j.run(); err != nil {
 		if mended := j.rollBack(); mended != nil {
 			return nil, fmt.Errorf("%w; and what was already done could not be taken back: %w; what was there is in %s", err, mended, path.Join(t.o.Root, j.Stage))

@@ -176,7 +176,7 @@ func (s seatbelt) protect(line func(string, ...any)) {
 			line("(allow %s (regex #%s))", seatbeltWrites, quotedRE(top+"(.*/)?"+nameRE(strings.TrimPrefix(p, "/"))+"(/|$)"))
 		}
 	}
-	for _, name := range []string{".gander.json", ".gooseignore"} {
+	for _, name := range policy.Always() {
 		deny(nameRE(name))
 	}
 }

@@ -216,6 +216,7 @@ func TestSeatbeltDecides(t *testing.T) {
 		{write, p + "/.github/CODEOWNERS", "allow"},
 		{write, p + "/.envrc", "allow"}, // the group @shell is allowed
 		{write, p + "/.gander.json", "deny"},
+		{write, p + "/.gander-undo-A7/new-0", "deny"},
 		{write, p + "/.gooseignore", "deny"},
 	} {
 		if got := decide(t, profile, tt.operation, tt.path); got != tt.want {

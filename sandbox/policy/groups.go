@@ -76,5 +76,7 @@ func Groups() []Group {
 	}
 }
 
-// always is protected whatever Writes.Allow says: the sandbox's own rules.
-func always() []string { return []string{".gander.json", ".gooseignore"} }
+// Always is protected whatever Writes.Allow says: the sandbox's own rules, and the files
+// that an undo (see package changes) is about to put where the agent cannot write. A
+// descriptor that is opened before would write there.
+func Always() []string { return []string{".gander.json", ".gooseignore", ".gander-undo-*"} }

@@ -126,8 +126,12 @@ type GitPlaces struct {
 // NewProtection compiles Writes for a tree.
 func NewProtection(w Writes, git GitPlaces) (*Protection, error) {
 	p := &Protection{literal: map[string][]int{}}
-	for _, text := range always() {
-		if err := p.protect(text, Rule{Pattern: text, Why: "it decides what the sandbox permits", Fixed: true}); err != nil {
+	for _, text := range Always() {
+		why := "it decides what the sandbox permits"
+		if strings.ContainsAny(text, meta) {
+			why = "an undo puts it back"
+		}
+		if err := p.protect(text, Rule{Pattern: text, Why: why, Fixed: true}); err != nil {
 			return nil, err
 		}
 	}

@@ -21,6 +21,9 @@ func TestProtects(t *testing.T) {
 		rel  string
 		want string // the rule's name; empty: may be written
 	}{
+		{plain, ".gander-undo-A7/new-0", ".gander-undo-*"},
+		{Writes{Allow: []string{".gander-undo-A7"}}, ".gander-undo-A7/new-0", ".gander-undo-*"},
+		{plain, ".gander-undo", ""},
 		{plain, ".git", ".git of @git"},
 		{plain, ".git/config", ".git/config of @git"},
 		{plain, ".git/config.lock", ".git/config.lock of @git"},

@@ -50,6 +50,7 @@ func writeAttacks() []writeAttack {
 		{name: "a file moved to a hook", script: "echo x > e; mv e .git/hooks/pre-commit"},
 		{name: "a hook switched on", script: "chmod +x .git/hooks/post-checkout"},
 		{name: "a hook switched on through a link", script: "ln -s .git/hooks h && chmod +x h/post-checkout"},
+		{name: "what an undo is about to put back", script: "mkdir -p .gander-undo-A7 && echo x >> .gander-undo-A7/new-0"},
 		{name: "the hooks shut", script: "chmod 0 .git/hooks"},
 		{name: "the directory of hooks shut, above it", script: "chmod 0 tools"},
 		{name: "the configuration shut", script: "chmod 0 .git/config"},
