@@ -118,8 +118,27 @@ func (f *filtering) list(r sandbox.Repository) error {
 		return err
 	}
 	s.repos = append(s.repos, r)
-	return f.git(r, nil, nil, func(r io.Reader) error { return readLog(r, see) },
-		"log", "--all", "--reflog", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-relative", "--root", "-z", "--format=")
+	if err := f.git(r, nil, nil, func(r io.Reader) error { return readLog(r, see) },
+		"log", "--all", "--reflog", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-relative", "--root", "-z", "--format="); err != nil {
+		return err
+	}
+	trees, err := taggedTrees(f.ctx, f.sb, r)
+	for _, id := range trees {
+		err = errors.Join(err, f.git(r, nil, nil, func(r io.Reader) error { return readTree(r, see) }, "ls-tree", "-r", "-z", "--full-tree", id))
+	}
+	return err
+}
+
+// readTree reads "mode type id\tpath" records.
+func readTree(r io.Reader, see func(mode, id, path string) error) error {
+	return eachToken(r, maxListing, func(t string) error {
+		head, path, ok := strings.Cut(t, "\t")
+		fields := strings.Fields(head)
+		if !ok || len(fields) != 3 {
+			return errors.New("git's tree is not to be understood")
+		}
+		return see(fields[0], fields[2], path)
+	})
 }
 
 // readIndex reads "mode id stage\tpath" records.

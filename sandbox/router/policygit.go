@@ -60,11 +60,60 @@ func findTracked(ctx context.Context, sb sandbox.Sandbox, keeper sandbox.RuleKee
 	defer cancel()
 	for _, r := range histories {
 		err := names.ask(history, r, "log", "--all", "--reflog", "-m", "--name-only", "-z", "--format=", "--no-renames", "--diff-filter=AMT", "--root", "--no-relative")
-		t.partial = t.partial || err != nil && (hasHead[r] || history.Err() != nil)
+		trees, err2 := taggedTrees(history, sb, r)
+		for _, id := range trees {
+			err2 = errors.Join(err2, names.ask(history, r, "ls-tree", "-r", "-z", "--full-tree", "--name-only", id))
+		}
+		t.partial = t.partial || errors.Join(err, err2) != nil && (hasHead[r] || history.Err() != nil)
 	}
 	slices.Sort(names.found)
 	t.paths = names.found
 	return t
+}
+
+// maxTaggedTrees bounds how many trees of references are looked at in a repository.
+const maxTaggedTrees = 100
+
+// taggedTrees are the trees that a repository's references lead to without a commit, as
+// tags may: git log does not see them.
+func taggedTrees(ctx context.Context, sb sandbox.Sandbox, r sandbox.Repository) (ids []string, err error) {
+	var nested []string
+	err = runGit(ctx, sb, gitCall{
+		dir: r.Dir, args: []string{"for-each-ref", "--format=%(objecttype) %(objectname) %(*objecttype)"},
+		output: func(out io.Reader) error {
+			return eachLine(out, func(line string) error {
+				fields := strings.Fields(line)
+				switch {
+				case len(fields) < 2 || !isObjectID(fields[1]):
+					return errors.New("git's references are not to be understood")
+				case fields[0] == "tree", len(fields) == 3 && fields[2] == "tree":
+					ids = append(ids, fields[1])
+				case len(fields) == 3 && fields[2] == "tag": // older git looks behind one tag only
+					nested = append(nested, fields[1])
+				}
+				if len(ids)+len(nested) > maxTaggedTrees {
+					return errors.New("more references lead to trees, or to tags of tags, than are looked at")
+				}
+				return nil
+			})
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range nested {
+		kind := ""
+		err := runGit(ctx, sb, gitCall{dir: r.Dir, args: []string{"cat-file", "-t", id + "^{}"}, output: func(out io.Reader) error {
+			return eachLine(out, func(line string) error { kind = line; return nil })
+		}})
+		if err != nil {
+			return nil, err
+		}
+		if kind == "tree" {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // SayGit says what git keeps of closed files in the index and HEAD of the repositories of

@@ -37,12 +37,12 @@ for d,_,names in os.walk("."):
 }
 
 // hiddenProject is a project whose git keeps, besides ordinary files, closed ones: in
-// commits, the index, a stash, a reflog alone, an annotated tag, and where nothing leads to.
+// commits, the index, a stash, a reflog alone, an annotated tag, a tree that has a tag, and where nothing leads to.
 func hiddenProject(t *testing.T, owner int, pack string) sandbox.Spec {
 	t.Helper()
 	spec := Spec(t, owner)
 	if out, err := outside(t, spec.WorkingDir, `git init -q --template= . && mkdir -p .git/objects/info d && echo s3cr3t-1 > .env && echo one > a && echo s3cr3t-2 > d/secrets.txt && git add -f . && git commit -qm one &&
-		echo s3cr3t-3 > .env && echo two > a && git commit -qam two && git checkout -qb side && echo s3cr3t-4 > .env && echo side > b && cp .env copied && git add -f . && git commit -qm side && git checkout -q main &&
+		echo s3cr3t-3 > .env && echo two > a && git commit -qam two && git checkout -qb side && echo s3cr3t-8 > .env && git add -f .env && git tag snapshot $(git write-tree) && cp .env copied8 && echo s3cr3t-4 > .env && echo side > b && cp .env copied && git add -f . && git commit -qm side && git checkout -q main &&
 		echo s3cr3t-5 > .env && git stash -q && echo s3cr3t-6 > .env && git commit -qam lost && git reset -q --hard HEAD~1 && git tag -am tagged s3cr3t HEAD~1:.env && echo s3cr3t-7 | git hash-object -w --stdin &&
 		`+pack+` && echo three > a && git commit -qam three`); err != nil {
 		t.Fatalf("%v: %s", err, out)
