@@ -245,7 +245,7 @@ func runGit(ctx context.Context, sb sandbox.Sandbox, call gitCall) error {
 		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_PAGER=cat",
 	))
 	command := append([]string{
-		"git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false",
+		"git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false", "-c", "log.diffMerges=separate",
 		"--git-dir=" + call.dir, "--work-tree=.", // which its configuration would name else
 	}, call.args...)
 	p, err := sb.Start(ctx, sandbox.Command{Args: command, Env: append(env, call.env...), NullStdin: call.stdin == nil})

@@ -148,6 +148,7 @@ func TestTrackedFiles(t *testing.T) {
 		"removed since":                  {start + "echo s > .env && git add .env && git commit -qm two && git rm -q .env && git commit -qm three", []string{".env"}},
 		"on a branch":                    {start + "git checkout -qb b && echo s > .env && git add .env && git commit -qm two && git checkout -q -", []string{".env"}},
 		"in a merge alone":               {start + "git checkout -qb b && echo y > b && git add b && git commit -qm two && git checkout -q - && echo z > c && git add c && git commit -qm three && git merge -q --no-commit b && echo s > .env && git add .env && git commit -qm merged && git rm -q .env && git commit -qm four", []string{".env"}},
+		"in a merge alone, left out":     {start + "git config log.diffMerges off && git checkout -qb b && echo y > b && git add b && git commit -qm two && git checkout -q - && echo z > c && git add c && git commit -qm three && git merge -q --no-commit b && echo s > .env && git add .env && git commit -qm merged && git rm -q .env && git commit -qm four", []string{".env"}},
 		"in a stash":                     {start + "echo s > .env && git add .env && git stash -q", []string{".env"}},
 		"of an odd name":                 {start + "mkdir 'x\ny' && echo s > 'x\ny/.env' && git add . && git commit -qm two", []string{"x\ny/.env"}},
 		"reset away":                     {start + "echo s > .env && git add .env && git commit -qm two && git reset -q --hard HEAD~1", []string{".env"}},
