@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 
 	"gander.dev/gander/sandbox/policy"
@@ -215,12 +217,14 @@ type Error struct {
 	Reason string
 }
 
-// Error is all of it on one line.
+// Error is all of it on one line. What the file says in it does nothing to a terminal: a
+// project's file is somebody else's.
 func (e *Error) Error() string {
 	s := e.Reason
 	if e.Path != "" {
 		s = e.Path + ": " + s
 	}
+	s = plain(s)
 	if e.File == "" {
 		return s
 	}
@@ -228,4 +232,18 @@ func (e *Error) Error() string {
 		return e.File + ": " + s
 	}
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, s)
+}
+
+// plain is a text with what cannot be printed as Go writes it.
+func plain(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
 }
