@@ -202,7 +202,7 @@ func (m *merger) prices(prices map[string]Price) {
 	for _, name := range slices.Sorted(maps.Keys(prices)) {
 		origin, _ := m.from.Set("model.prices." + name)
 		if !m.trusted {
-			m.refuse("model.prices", name, origin)
+			m.refuse("model.prices", prices[name].of(name), origin)
 			continue
 		}
 		merged := maps.Clone(m.e.Model.Prices)
@@ -213,6 +213,15 @@ func (m *merger) prices(prices map[string]Price) {
 		m.e.Model.Prices = merged
 		m.note("model.prices", name, origin)
 	}
+}
+
+// of is the price of a model in words.
+func (p Price) of(name string) string {
+	text := fmt.Sprintf("%s (input %v, output %v", name, p.Input, p.Output)
+	if p.CachedInput != 0 {
+		text += fmt.Sprintf(", cached input %v", p.CachedInput)
+	}
+	return text + ")"
 }
 
 // AllowsModel reports whether a model may be called.

@@ -139,7 +139,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 	}
 	want := []string{
 		"readOnlyPaths=/etc/ssh", "environment=DISPLAY", "writes.allow=@git", "network.allow=evil.example:443", "network.presets=npm", "network.ask=true",
-		"model.allow=other", "model.remote=true", "model.maxTokens=5000", "model.prices=gpt-4.1", "canaries=off", "limits.processes=0",
+		"model.allow=other", "model.remote=true", "model.maxTokens=5000", "model.prices=gpt-4.1 (input 0, output 0)", "canaries=off", "limits.processes=0",
 	}
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Error(diff)
