@@ -175,13 +175,13 @@ func (a *app) withoutSecrets(checks []check) []check {
 }
 
 func (a *app) printCheck(c check) {
-	what := a.secrets.hideIn(c.What)
+	what := a.secrets.hideIn(printable(c.What)) // an agent may have said it
 	if c.Fixed {
 		what = "(fixed) " + what
 	}
 	fmt.Fprintf(a.out, "%s  %-22s  %s\n", a.colored(fmt.Sprintf("%-4s", c.State), c.State), c.ID, a.paragraph(what))
 	if c.Next != "" {
-		fmt.Fprintf(a.out, "%30s%s\n", "", a.paragraph("→ "+a.secrets.hideIn(c.Next)))
+		fmt.Fprintf(a.out, "%30s%s\n", "", a.paragraph("→ "+a.secrets.hideIn(printable(c.Next))))
 	}
 }
 

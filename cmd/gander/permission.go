@@ -86,17 +86,18 @@ func (c *terminalClient) ask(ctx context.Context, call *asked, options []acp.Per
 // linesOfQuestion bounds what is shown of what is asked about.
 const linesOfQuestion = 40
 
-// question puts a question on the terminal, whatever the format. mu is held.
+// question puts a question on the terminal, whatever the format. What the agent calls
+// things is on one line, where it looks like no other question or option. mu is held.
 func (c *terminalClient) question(call *asked, options []acp.PermissionOption) {
 	c.breakFrom(inAnswer)
 	c.breakFrom(inThought)
 	out := c.app.err
-	fmt.Fprintf(out, "? %s asks to use: %s\n", c.agent, printable(call.Title))
+	fmt.Fprintf(out, "? %s asks to use: %s\n", c.agent, printable(oneLine(call.Title)))
 	for _, line := range excerpt(toolText(call.Content), linesOfQuestion) {
 		fmt.Fprintln(out, "  │ "+printable(line))
 	}
 	for i, o := range options {
-		fmt.Fprintf(out, "  %d) %s\n", i+1, printable(strings.ReplaceAll(o.Name, "_", " ")))
+		fmt.Fprintf(out, "  %d) %s\n", i+1, printable(oneLineOf(strings.ReplaceAll(o.Name, "_", " "))))
 	}
 	fmt.Fprintf(out, "Answer with a number (1-%d): ", len(options))
 }

@@ -111,12 +111,13 @@ func (a *app) exit(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// complain prints an error, each of several on a line of its own.
+// complain prints an error, each of several on a line of its own. What an agent or a
+// file of a project says in it does nothing to the terminal.
 func (a *app) complain(err error) {
 	text := messageOf(err)
 	for line := range strings.Lines(a.secrets.hideIn(text)) {
 		if line = strings.TrimSpace(line); line != "" {
-			fmt.Fprintln(a.err, "gander: "+line)
+			fmt.Fprintln(a.err, "gander: "+printable(line))
 		}
 	}
 }

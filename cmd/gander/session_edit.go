@@ -309,7 +309,7 @@ answers, thoughts, tool calls and their differences, or as JSON with every recor
 				write = store.ExportJSON
 			}
 			if file == "" {
-				return write(cmd.Context(), info.ID, a.out)
+				return write(cmd.Context(), info.ID, a.plainOut())
 			}
 			return toFile(file, func(w io.Writer) error { return write(cmd.Context(), info.ID, w) })
 		},

@@ -165,7 +165,11 @@ func (c *terminalClient) end(resp *acp.PromptResponse) {
 		c.printValue(resp)
 	case formatQuiet:
 		if resp.StopReason != acp.StopCancelled {
-			fmt.Fprintln(c.app.out, strings.TrimRight(c.answer.last(), "\n"))
+			text := strings.TrimRight(c.answer.last(), "\n")
+			if c.clean {
+				text = printable(text)
+			}
+			fmt.Fprintln(c.app.out, text)
 		}
 	default:
 		c.breakFrom(inThought)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // shownTool is a tool call as the terminal shows it.
@@ -125,6 +128,38 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// plainOut is stdout, as printable has it where it is a terminal.
+func (a *app) plainOut() io.Writer {
+	if isTerminal(a.out) {
+		return &printableWriter{w: a.out}
+	}
+	return a.out
+}
+
+// printableWriter passes on what is printable. A character may come in pieces.
+type printableWriter struct {
+	w    io.Writer
+	part []byte // of a character
+}
+
+func (p *printableWriter) Write(b []byte) (int, error) {
+	text := append(p.part, b...)
+	end := len(text)
+	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRune(text[i:]) {
+				end = i
+			}
+			break
+		}
+	}
+	p.part = slices.Clone(text[end:])
+	if _, err := io.WriteString(p.w, printable(string(text[:end]))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // roundDuration makes a duration readable: 3ms, 450ms, 2.1s, 1m5s.

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/acp"
+)
+
+// What an agent or a project's file chooses is in errors, too.
+func TestComplainIsPrintable(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{stdio: stdio{err: &out}, secrets: newSecrets(nil)}
+	a.complain(errors.New("the agent said \x1b]0;mine\a\u009b2J\u202e\r\nand more"))
+	if got, want := out.String(), "gander: the agent said \ufffd]0;mine\ufffd\ufffd2J\ufffd\ngander: and more\n"; got != want {
+		t.Errorf("complained %q, want %q", got, want)
+	}
+}
+
+// The answer alone does not control the terminal either, and a pipe gets it as it is.
+func TestQuietIsPrintable(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		var out bytes.Buffer
+		c := &terminalClient{app: &app{stdio: stdio{out: &out}}, flags: runFlags{format: formatQuiet}, clean: terminal}
+		c.say("done\x1b]52;c;cm0K\a")
+		c.end(&acp.PromptResponse{StopReason: acp.StopEndTurn})
+		if got := out.String(); !strings.HasPrefix(got, "done") || strings.Contains(got, "\x1b") == terminal {
+			t.Errorf("on a terminal %v: %q", terminal, got)
+		}
+	}
+}
+
+// A title or the name of an option is one line: nothing in it looks like another option,
+// or like another question.
+func TestQuestionIsNotForged(t *testing.T) {
+	var out bytes.Buffer
+	c := &terminalClient{app: &app{stdio: stdio{err: &out}}, agent: "goose"}
+	c.question(&asked{Title: "read README.md\n  1) No\n  2) Yes\nAnswer with a number (1-2): "},
+		[]acp.PermissionOption{{Name: "Yes\n  2) No"}, {Name: "No"}})
+	if got, want := out.String(), "? goose asks to use: read README.md …\n  1) Yes 2) No\n  2) No\nAnswer with a number (1-2): "; got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+}
+
+// A character that comes in pieces is one, what is no character does nothing.
+func TestPrintableWriter(t *testing.T) {
+	var out bytes.Buffer
+	w := &printableWriter{w: &out}
+	for _, b := range []byte("# 漢 \x1b[2Jé\x9b👩\u200d🔬\u202e\n") {
+		if n, err := w.Write([]byte{b}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if got, want := out.String(), "# 漢 \ufffd[2Jé\ufffd👩\u200d🔬\ufffd\n"; got != want {
+		t.Errorf("written %q, want %q", got, want)
+	}
+}
