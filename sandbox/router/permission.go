@@ -69,7 +69,7 @@ func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissio
 	ask.ToolCall = r.describe(req.ToolCall)
 	q := r.question(req.ToolCall)
 	r.mu.Unlock()
-	q.options = req.Options
+	q.options = distinct(req.Options)
 	if resp, why := r.answered(q); resp != nil {
 		id := newID()
 		if r.recordQuestion(t, id, &ask) != nil {
@@ -210,6 +210,16 @@ func choose(options []acp.PermissionOption, allow bool) *acp.RequestPermissionRe
 		return nil
 	}
 	return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: options[i].OptionID}}
+}
+
+// distinct are the options whose id is theirs alone: of others nobody can tell which one
+// an answer means, and one that refuses would be remembered as one that allows.
+func distinct(options []acp.PermissionOption) []acp.PermissionOption {
+	times := map[string]int{}
+	for _, o := range options {
+		times[o.OptionID]++
+	}
+	return slices.DeleteFunc(slices.Clone(options), func(o acp.PermissionOption) bool { return times[o.OptionID] > 1 })
 }
 
 // maxOptionTitle bounds what an option says of the subject, in runes.

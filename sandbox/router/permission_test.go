@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -188,5 +189,33 @@ func TestPermissionOption(t *testing.T) {
 	}
 	if _, err := r.set(s.SessionID, optionPermissions, "none"); errorCode(err) != acp.CodeInvalidParams {
 		t.Errorf("a value that is none: %v", err)
+	}
+}
+
+// An answer means the option that the person chose, also when an agent gives others the
+// same id.
+func TestPermissionOptionsOfOneID(t *testing.T) {
+	kind := "reject_once"
+	r := askRig(t, &kind, func(r *rig) {
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, prompt string) (*acp.PromptResponse, error) {
+			resp, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{
+				SessionID: "inner", ToolCall: json.RawMessage(lastLine(prompt)), Options: []acp.PermissionOption{
+					{OptionID: "x", Name: "No", Kind: "allow_always"}, {OptionID: "x", Name: "No", Kind: "reject_once"}, {OptionID: "y", Name: "Yes", Kind: "allow_once"},
+				},
+			})
+			if err != nil {
+				return nil, err
+			}
+			c.a.journal.add("answered %s", cmp.Or(resp.Outcome.OptionID, resp.Outcome.Outcome))
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	project := t.TempDir()
+	s := r.editor.NewSession(t, project)
+	if got, _ := r.answers(t, s.SessionID, shellCall("git push")); got == "y" {
+		t.Errorf("the person refused, and the agent was answered %q", got)
+	}
+	if rules, err := r.opts.Permissions.Rules(project); err != nil || len(rules) != 0 {
+		t.Errorf("the person refused once, and remembered is %+v, %v", rules, err)
 	}
 }
