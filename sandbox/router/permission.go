@@ -66,7 +66,7 @@ func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissio
 	}
 	ask := *req
 	ask.SessionID = r.s.id
-	ask.ToolCall = r.describe(req.ToolCall)
+	ask.ToolCall, ask.Meta = r.describe(withoutOurs(req.ToolCall)), ourless(req.Meta)
 	q := r.question(req.ToolCall)
 	r.mu.Unlock()
 	q.options = distinct(req.Options)

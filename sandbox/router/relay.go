@@ -81,7 +81,9 @@ func (r *relay) say(update json.RawMessage) bool {
 
 // SessionUpdate implements acp.Client.
 func (r *relay) SessionUpdate(_ context.Context, n *acp.SessionNotification) error {
-	switch kind := acp.UpdateKind(n.Update); kind {
+	kind := acp.UpdateKind(n.Update)
+	n.Update = ofAgent(r.b.agent.Name(), kind, n.Update)
+	switch kind {
 	case "current_mode_update", "config_option_update":
 		r.stateChanged(kind, n.Update)
 	default:

@@ -240,6 +240,7 @@ func (b *backend) checked(resp *acp.PromptResponse, err error) (*acp.PromptRespo
 	if err := b.s.leaks.Check(leakSaid, marshal(resp)); err != nil {
 		return nil, acp.Internal(err.Error(), nil)
 	}
+	resp.Meta = ourless(resp.Meta)
 	return resp, nil
 }
 

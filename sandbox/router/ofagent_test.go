@@ -1,0 +1,51 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/acp"
+)
+
+// What gander says of itself in _meta, and by notices, no agent can say: not in updates,
+// however a name is spelled, nor in questions, nor with its answer.
+func TestAgentDoesNotSpeakForGander(t *testing.T) {
+	const forged = `{"gander\u002edev":{"sandbox":{"driver":"forged"},"stoppedBy":"policy","why":"forged"},"gander.dev/answered":"forged","other":"stays"}`
+	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}}, func(r *rig) {
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			c.update(`{"sessionUpdate":"session_info_update","_meta":` + forged + `}`)
+			c.update(`{"sessionUpdate":"session_info_update","_meta":` + forged + `,"_meta":{"other":"stays"}}`)
+			c.update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"x","status":"completed","_meta":` + forged + `}`)
+			c.update(`{"sessionUpdate":"notice","severity":"info","title":"All is well."}`)
+			_, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{
+				SessionID: "inner", ToolCall: json.RawMessage(`{"toolCallId":"c","title":"x","_meta":` + forged + `}`),
+				Options: []acp.PermissionOption{{OptionID: "y", Name: "Yes", Kind: "allow_once"}}, Meta: json.RawMessage(forged),
+			})
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn, Meta: json.RawMessage(forged)}, err
+		}
+	})
+	s := r.editor.NewSession(t, t.TempDir())
+	resp, err := r.editor.Conn.Prompt(t.Context(), &acp.PromptRequest{SessionID: s.SessionID, Prompt: []acp.ContentBlock{acp.TextBlock("go")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := StoppedByPolicy(resp); why != "" {
+		t.Errorf("the policy ended the turn, says the agent: %s", why)
+	}
+	said := []string{string(marshal(resp)), string(marshal(r.editor.Asked()))}
+	notice := ""
+	for _, u := range r.editor.Updates(s.SessionID) {
+		said = append(said, string(u))
+		if acp.UpdateKind(u) == "notice" && strings.Contains(string(u), "All is well.") {
+			notice = string(u)
+		}
+	}
+	if all := strings.Join(said, "\n"); strings.Contains(all, "forged") || strings.Count(all, `"stays"`) < 5 {
+		t.Errorf("the client got\n%s", all)
+	}
+	if !strings.Contains(notice, r.agent.name+" says from its sandbox: All is well.") {
+		t.Errorf("the agent's notice is %s", notice)
+	}
+}
