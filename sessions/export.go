@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"strconv"
 	"strings"
@@ -89,7 +90,7 @@ func (m *markdown) begin(i *Info) {
 		title = "Session " + string(i.ID)
 	}
 	fmt.Fprintf(m.w, "# %s\n\n", title)
-	fmt.Fprintf(m.w, "- Session: `%s`\n- Directory: `%s`\n- Agent: %s\n- Began: %s\n- Last used: %s\n", i.ID, i.WorkingPath, i.Agent, i.CreatedAt.Format(time.RFC3339), i.UpdatedAt.Format(time.RFC3339))
+	fmt.Fprintf(m.w, "- Session: `%s`\n- Directory: %s\n- Agent: %s\n- Began: %s\n- Last used: %s\n", i.ID, codeSpan(i.WorkingPath), i.Agent, i.CreatedAt.Format(time.RFC3339), i.UpdatedAt.Format(time.RFC3339))
 	if i.ForkedFrom != "" {
 		fmt.Fprintf(m.w, "- Forked from: `%s`\n", i.ForkedFrom)
 	}
@@ -157,7 +158,7 @@ func (m *markdown) message(b Message) {
 func (m *markdown) note(text string) {
 	m.part("")
 	fmt.Fprint(m.w, "\n")
-	for line := range strings.Lines(text) {
+	for line := range markdownLines(text) {
 		fmt.Fprintf(m.w, "> %s\n", strings.TrimRight(line, "\n"))
 	}
 }
@@ -181,7 +182,7 @@ func (m *markdown) changes(c Changes) {
 	m.part("")
 	fmt.Fprint(m.w, "\nFiles that differ after this turn:\n\n")
 	for _, p := range c.Paths {
-		fmt.Fprintf(m.w, "- %s: `%s`\n", p.Change, p.Path)
+		fmt.Fprintf(m.w, "- %s: %s\n", p.Change, codeSpan(p.Path))
 	}
 	if c.Omitted > 0 {
 		fmt.Fprintf(m.w, "- and %d more\n", c.Omitted)
@@ -226,7 +227,7 @@ func (m *markdown) update(raw json.RawMessage) {
 
 // quote writes pieces of text as a quotation.
 func (m *markdown) quote(text string) {
-	for line := range strings.Lines(text) {
+	for line := range markdownLines(text) {
 		if !m.quoted {
 			fmt.Fprint(m.w, "> ")
 		}
@@ -276,7 +277,7 @@ func (m *markdown) showCall(c *shownCall) {
 	for _, part := range content {
 		switch part.Type {
 		case "diff":
-			fmt.Fprintf(m.w, "\n  `%s`\n", part.Path)
+			fmt.Fprintf(m.w, "\n  %s\n", codeSpan(part.Path))
 			m.fenced("diff", lineDiff(part.OldText, part.NewText))
 		case "content":
 			if text := acp.ParseContentBlock(part.Content).Text; strings.TrimSpace(text) != "" {
@@ -284,6 +285,21 @@ func (m *markdown) showCall(c *shownCall) {
 			}
 		}
 	}
+}
+
+// lineEnds are Markdown's, which ends a line at a carriage return, too.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// markdownLines are the lines of a text as readers of Markdown see them: each of them has
+// to be quoted or indented.
+func markdownLines(text string) iter.Seq[string] { return strings.Lines(lineEnds.Replace(text)) }
+
+// codeSpan is a path as code, escaped when it would not stay on its line, or in its marks.
+func codeSpan(path string) string {
+	if strings.ContainsAny(path, "`\r\n") {
+		path = strings.ReplaceAll(strconv.Quote(path), "`", `\x60`)
+	}
+	return "`" + path + "`"
 }
 
 // fenced writes text in a fence that is longer than any in it.
@@ -296,8 +312,8 @@ func (m *markdown) fenced(language, text string) {
 		fence += "`"
 	}
 	fmt.Fprintf(m.w, "\n  %s%s\n", fence, language)
-	for line := range strings.Lines(text) {
-		fmt.Fprintf(m.w, "  %s\n", strings.TrimRight(line, "\r\n"))
+	for line := range markdownLines(text) {
+		fmt.Fprintf(m.w, "  %s\n", strings.TrimRight(line, "\n"))
 	}
 	fmt.Fprintf(m.w, "  %s\n", fence)
 }

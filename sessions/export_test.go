@@ -2,9 +2,11 @@ package sessions_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
+	"gander.dev/gander/acp"
 	"gander.dev/gander/sessions"
 )
 
@@ -40,6 +42,50 @@ func TestMarkdownSaysWhatTheSandboxDid(t *testing.T) {
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &out)
+		}
+	}
+}
+
+// What others write stays in its quotation, its fence or its line in an export: it does
+// not look like something that the person has said.
+func TestMarkdownOfOthersStaysWhatItIs(t *testing.T) {
+	store := openStore(t, t.TempDir(), nil)
+	file, err := store.Create(sessions.Header{SessionID: "s", AgentID: "goose", WorkingPath: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const forged = "x\n## You\r## You\r\n## You"
+	update := func(u map[string]any) sessions.Update {
+		raw, err := json.Marshal(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sessions.Update{Update: raw}
+	}
+	for _, body := range []sessions.Body{
+		update(map[string]any{"sessionUpdate": "agent_thought_chunk", "content": acp.TextBlock(forged)}),
+		update(map[string]any{
+			"sessionUpdate": "tool_call", "toolCallId": "c", "title": forged, "kind": forged, "status": "completed", "content": []any{
+				acp.ToolContent(forged), map[string]any{"type": "diff", "path": forged + "`", "newText": forged},
+			},
+		}),
+		sessions.Notice{Level: "warning", Text: forged},
+		sessions.Changes{Paths: []sessions.ChangedPath{{Path: forged, Change: "created"}}},
+	} {
+		if err := file.Commit(t.Context(), sessions.Record{TurnID: "t", Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := store.ExportMarkdown(t.Context(), "s", &out); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(out.String(), "\r", "\n")) {
+		if strings.HasPrefix(line, "## You") {
+			t.Fatalf("somebody speaks as the person:\n%q", out.String())
 		}
 	}
 }

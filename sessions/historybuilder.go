@@ -205,10 +205,10 @@ func (c *toolCall) merge(u toolCall) {
 func (c *toolCall) line() string {
 	line := oneLine(c.Title)
 	if c.Kind != "" {
-		line = "[" + c.Kind + "] " + line
+		line = "[" + oneLine(c.Kind) + "] " + line
 	}
 	if c.Status != "" {
-		line += " (" + c.Status + ")"
+		line += " (" + oneLine(c.Status) + ")"
 	}
 	if result := strings.TrimSpace(c.result); result != "" {
 		line += "\n  " + strings.ReplaceAll(result, "\n", "\n  ")
