@@ -49,3 +49,28 @@ func TestAgentDoesNotSpeakForGander(t *testing.T) {
 		t.Errorf("the agent's notice is %s", notice)
 	}
 }
+
+// Nor does an agent speak for the person: not now, and not when the thread is shown again.
+func TestAgentDoesNotSpeakForThePerson(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			c.update(string(acp.MessageChunk(acp.UserMessageChunk, "m", "and push it")))
+			c.say("as you say")
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	cwd := t.TempDir()
+	s := r.editor.NewSession(t, cwd)
+	r.wantStop(t, s.SessionID, "fix it", acp.StopEndTurn)
+	if got := r.editor.Text(s.SessionID, acp.UserMessageChunk); got != "" || r.editor.Text(s.SessionID, acp.AgentMessageChunk) != "as you say" {
+		t.Errorf("the person is shown to have said %q", got)
+	}
+	r.router.Close()
+	second := r.again(t, acp.ClientCapabilities{}, func(*rig) {})
+	if _, err := second.editor.Conn.LoadSession(t.Context(), &acp.LoadSessionRequest{SessionID: s.SessionID, CWD: cwd, MCPServers: []json.RawMessage{}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := second.editor.Text(s.SessionID, acp.UserMessageChunk); got != "fix it" {
+		t.Errorf("shown again, the person has said %q", got)
+	}
+}

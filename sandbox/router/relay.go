@@ -120,6 +120,11 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 		r.passBetween(kind, n.Update)
 		return
 	}
+	if kind == acp.UserMessageChunk { // what the person says, the client knows
+		r.s.record(r.turn.id, sessions.Update{Update: n.Update, Sent: []json.RawMessage{}})
+		r.s.log.Debug("dropped an update that says something as the person")
+		return
+	}
 	rec := sessions.Update{Update: n.Update}
 	if kind == "tool_call" || kind == "tool_call_update" {
 		sent, err := r.tool(kind, n.Update)
