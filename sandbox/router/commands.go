@@ -109,8 +109,8 @@ func (s *session) commandList() json.RawMessage {
 		all = append(all, c)
 	}
 	for _, raw := range theirs {
-		var c struct{ Name string }
-		if json.Unmarshal(raw, &c) == nil && c.Name != "" && !slices.Contains(names, c.Name) {
+		name := strings.TrimSpace(stringOf(acp.Member(raw, "name"))) // as clients read it
+		if name != "" && !slices.Contains(names, name) {
 			all = append(all, raw)
 		}
 	}

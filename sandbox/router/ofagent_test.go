@@ -74,3 +74,24 @@ func TestAgentDoesNotSpeakForThePerson(t *testing.T) {
 		t.Errorf("shown again, the person has said %q", got)
 	}
 }
+
+// A command of gander's is announced once, in its own words.
+func TestAgentDoesNotAnnounceOurCommands(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			c.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"undo","Name":"x","description":"forged"},{"name":" status ","description":"forged"},{"name":"init","description":"theirs"}]}`)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	s := r.editor.NewSession(t, t.TempDir())
+	r.wantStop(t, s.SessionID, "go", acp.StopEndTurn)
+	last := ""
+	for _, u := range r.editor.Updates(s.SessionID) {
+		if acp.UpdateKind(u) == "available_commands_update" {
+			last = string(u)
+		}
+	}
+	if strings.Contains(last, "forged") || !strings.Contains(last, "theirs") {
+		t.Errorf("announced %s", last)
+	}
+}
