@@ -123,15 +123,15 @@ func (a *app) testAgent(ctx context.Context, ag sandbox.Agent, driver string) er
 	state := sess.State()
 	fmt.Fprintf(a.out, "%s opened a session in its sandbox after %s\n", ag.Name(), roundDuration(time.Since(started)))
 	if m := state.Modes; m != nil {
-		fmt.Fprintf(a.out, "mode       %s\n", m.CurrentModeID)
+		fmt.Fprintf(a.out, "mode       %s\n", printable(m.CurrentModeID))
 	}
 	for _, o := range state.ConfigOptions {
 		if o.Category == acp.CategoryModel {
-			fmt.Fprintf(a.out, "model      %s\n", strings.Trim(string(o.CurrentValue), `"`))
+			fmt.Fprintf(a.out, "model      %s\n", printable(strings.Trim(string(o.CurrentValue), `"`)))
 		}
 	}
 	for _, n := range state.Notices {
-		fmt.Fprintln(a.out, "warning   ", n)
+		fmt.Fprintln(a.out, "warning   ", printable(n))
 	}
 	return nil
 }

@@ -168,10 +168,10 @@ func (s shownPolicy) print(out io.Writer) error {
 		if value == "" {
 			value = "-"
 		}
-		fmt.Fprintf(&text, "%-18s %-28s %s\n", set.Key, visible(value), set.Origin)
+		fmt.Fprintf(&text, "%-18s %-28s %s\n", set.Key, visible(value), printable(set.Origin.String()))
 	}
 	if len(s.Refused) > 0 {
-		fmt.Fprintf(&text, "\n%s asks for more; see gander policy check.\n", filepath.Join(s.Project, config.ProjectFile))
+		fmt.Fprintf(&text, "\n%s asks for more; see gander policy check.\n", printable(filepath.Join(s.Project, config.ProjectFile)))
 	}
 	if s.Unkept != "" {
 		fmt.Fprintf(&text, "\n%s\n", s.Unkept)
@@ -256,7 +256,7 @@ func (a *app) printPolicyCheck(cfg *config.Config, s shownPolicy) error {
 
 func (a *app) printRequests(requests []policy.Request) error {
 	for _, r := range requests {
-		if _, err := fmt.Fprintf(a.out, "%-18s %-28s %s\n", r.Key, visible(r.Value), r.Origin); err != nil {
+		if _, err := fmt.Fprintf(a.out, "%-18s %-28s %s\n", r.Key, visible(r.Value), printable(r.Origin.String())); err != nil {
 			return err
 		}
 	}

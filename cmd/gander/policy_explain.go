@@ -89,7 +89,7 @@ func (a *app) printExplanation(x explanation, write, asJSON bool) error {
 	if asJSON {
 		err = a.printJSON(x)
 	} else {
-		_, err = fmt.Fprintf(a.out, "%s: %s\nrule  %s\nfrom  %s\n", visible(x.What), x.Effect, visible(cmp.Or(x.Rule, "-")), visible(x.From))
+		_, err = fmt.Fprintf(a.out, "%s: %s\nrule  %s\nfrom  %s\n", visible(x.What), printable(x.Effect), visible(cmp.Or(x.Rule, "-")), visible(x.From))
 		if err == nil && x.Unkept != "" {
 			_, err = fmt.Fprintf(a.out, "but   %s\n", x.Unkept)
 		}

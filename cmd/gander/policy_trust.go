@@ -73,7 +73,7 @@ func (a *app) confirmTrust(ctx context.Context, dir string, yes bool) error {
 	if !isTerminal(a.in) {
 		return usageError("nobody can be asked without a terminal; look at the list above and give --yes")
 	}
-	ok, err := newPrompter(a.in, a.err).yes(ctx, "Give all of this to agents in "+dir+"?", false)
+	ok, err := newPrompter(a.in, a.err).yes(ctx, "Give all of this to agents in "+printable(dir)+"?", false)
 	if err == nil && !ok {
 		err = &exitError{exitPermission, errors.New("nothing was changed")}
 	}

@@ -90,7 +90,7 @@ func (a *app) printSandboxes(list []listed) error {
 	w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tDRIVER\tSTATE\tAGE\tDIRECTORY")
 	for _, s := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.ID, s.Driver, s.State, time.Since(s.Created).Round(time.Second), visible(s.WorkingDir))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.ID, s.Driver, s.State, time.Since(s.Created).Round(time.Second), printable(s.WorkingDir))
 	}
 	return w.Flush()
 }

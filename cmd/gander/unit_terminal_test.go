@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/policy"
 )
 
 // What an agent or a project's file chooses is in errors, too.
@@ -55,5 +56,20 @@ func TestPrintableWriter(t *testing.T) {
 	}
 	if got, want := out.String(), "# 漢 \ufffd[2Jé\ufffd👩\u200d🔬\ufffd\n"; got != want {
 		t.Errorf("written %q, want %q", got, want)
+	}
+}
+
+// What a link of the project leads to, and where the project is, are names of others.
+func TestPolicyIsPrintable(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{stdio: stdio{out: &out}, secrets: newSecrets(nil)}
+	origin := policy.Origin{File: "/\x1b[2J\n/.gander.json", Line: 1}
+	err := errors.Join(
+		a.printExplanation(explanation{Access: "read", Effect: "cannot be opened: lstat \x1b]0;mine\a"}, false, false),
+		shownPolicy{Project: "/\x1b[2J", Settings: []shownSetting{{"git", "warn", origin}}, Refused: []policy.Request{{}}}.print(&out),
+		a.printRequests([]policy.Request{{Origin: origin}}),
+	)
+	if err != nil || strings.ContainsAny(out.String(), "\x1b\a") {
+		t.Errorf("printed %q, %v", out.String(), err)
 	}
 }
