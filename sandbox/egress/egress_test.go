@@ -681,12 +681,13 @@ func TestGreetingIsInspected(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	go func() {
+	go func() { // ends with the listener
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
+			_ = c.SetReadDeadline(time.Now().Add(patience))
 			n, _ := c.Read(make([]byte, 1000))
 			heard <- n
 			_ = c.Close()
