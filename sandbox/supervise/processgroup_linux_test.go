@@ -32,8 +32,9 @@ func listProcs() ([]proc, error) {
 	return all, nil
 }
 
-// chain replaces itself by a child all the time, for a while at most.
-const chain = `export N=0 RUN='N=$((N+1)); [ $N -gt 20000 ] || sh -c "$RUN" & exit 0'; sh -c "$RUN" & `
+// chain replaces itself by a child all the time, for a while at most. A leader that ends
+// when the group is stopped has the system send it SIGHUP, which would be its end.
+const chain = `trap '' HUP; export N=0 RUN='N=$((N+1)); [ $N -gt 20000 ] || sh -c "$RUN" & exit 0'; sh -c "$RUN" & `
 
 // lead runs a script as the leader of a process group, or of a session, until it says
 // "ready", and returns what it says behind that. Its processes can be known by the mark.
@@ -113,6 +114,30 @@ func TestProcessGroupTerminates(t *testing.T) {
 				t.Errorf("left: %v", pids)
 			}
 		})
+	}
+}
+
+// TestProcessGroupOrphaned looks at a group whose leader ends while it is stopped, so
+// that the others go on and are missed once more.
+func TestProcessGroupOrphaned(t *testing.T) {
+	cmd, mark, _ := lead(t, &syscall.SysProcAttr{Setpgid: true}, chain+`echo ready; exec sleep 1000`)
+	looks := 0
+	g := newProcessGroup(cmd.Process.Pid, func() ([]proc, error) {
+		switch looks++; looks {
+		case 1:
+			return nil, nil
+		case 2:
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			return nil, nil
+		}
+		return listProcs()
+	})
+	if len(g.members()) == 0 {
+		t.Errorf("a group that goes on was taken for ended after %d looks", looks)
+	}
+	if len(marked(mark)) == 0 && len(left(cmd.Process.Pid, mark)) == 0 {
+		t.Error("nothing had gone on; this shows nothing")
 	}
 }
 

@@ -26,13 +26,23 @@ func newProcessGroup(leader int, list func() ([]proc, error)) *processGroup {
 	return &processGroup{leader: leader, list: list, seen: snapshot{}}
 }
 
+// maxMisses bounds the looks at a group that is there and shows nobody: its leader may be
+// dead and not waited for.
+const maxMisses = 4
+
 func (g *processGroup) members() []proc {
 	found := g.look()
-	if len(found) > 0 || unix.Kill(-g.leader, 0) != nil {
-		return found
+	for miss := 1; miss < maxMisses && len(found) == 0 && unix.Kill(-g.leader, 0) == nil; miss++ {
+		found = g.lookStopped()
 	}
-	// A list of processes is not made at one stroke, and what replaces itself by a child
-	// all the time may not be in it. What is stopped is.
+	return found
+}
+
+// lookStopped finds what look may not: a list of processes is not made at one stroke, and
+// what replaces itself by a child all the time may not be in it. What is stopped is. When
+// the leader ends just then, the system lets the others go on (POSIX, "orphaned process
+// group"), and they may be missed again.
+func (g *processGroup) lookStopped() []proc {
 	_ = unix.Kill(-g.leader, unix.SIGSTOP)
 	defer func() { _ = unix.Kill(-g.leader, unix.SIGCONT) }()
 	return g.look()
