@@ -169,7 +169,7 @@ func (v jsonView) event(e telemetry.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = v.app.out.Write(append(v.app.secrets.hide(raw), '\n'))
+	_, err = v.app.out.Write(append(printableJSON(v.app.secrets.hide(raw)), '\n'))
 	return err
 }
 

@@ -220,7 +220,7 @@ func (c *terminalClient) printValue(v any) {
 }
 
 func (c *terminalClient) printLine(raw []byte) {
-	_, _ = c.app.out.Write(append(c.app.secrets.hide(raw), '\n')) // a reader that went away is not the turn's business
+	_, _ = c.app.out.Write(append(printableJSON(c.app.secrets.hide(raw)), '\n')) // a reader that went away is not the turn's business
 }
 
 // answerText is the answer: what the agent said after its last tool call, or the

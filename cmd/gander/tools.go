@@ -120,14 +120,32 @@ func oneLine(s string) string {
 // of tools and words of a model are not to be trusted with it.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\u200d': // the last joins emoji
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+		if controls(r) {
 			return '\ufffd'
 		}
 		return r
 	}, s)
+}
+
+// controls says whether a terminal may obey a character, or show others in another order.
+func controls(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// printableJSON is the same JSON without what could control a terminal: that can only be in
+// strings, where it is escaped.
+func printableJSON(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if controls(r) || r == utf8.RuneError { // as what is no character is read, too
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = append(out, text[:n]...)
+		}
+		text = text[n:]
+	}
+	return out
 }
 
 // plainOut is stdout, as printable has it where it is a terminal.

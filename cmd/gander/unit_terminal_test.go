@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/policy"
@@ -71,5 +73,29 @@ func TestPolicyIsPrintable(t *testing.T) {
 	)
 	if err != nil || strings.ContainsAny(out.String(), "\x1b\a") {
 		t.Errorf("printed %q, %v", out.String(), err)
+	}
+}
+
+// JSON says the same, and what is in its strings does not control a terminal either.
+func TestJSONIsPrintable(t *testing.T) {
+	const text = "\x1b[2J\u009b2J\x7f\u202e漢 👩\u200d🔬\n\t<b>"
+	var out bytes.Buffer
+	a := &app{stdio: stdio{out: &out}, secrets: newSecrets(nil)}
+	if err := a.printJSON(map[string]string{"title": text}); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&terminalClient{app: a}).printLine([]byte(`{"other":"` + "\x9b2J" + `","title":` + string(raw) + `}`))
+	if !utf8.Valid(out.Bytes()) || strings.ContainsAny(out.String(), "\x1b\u009b\x7f\u202e") || !strings.Contains(out.String(), "<b>") {
+		t.Errorf("printed %q", out.String())
+	}
+	for d := json.NewDecoder(&out); d.More(); {
+		var got struct{ Title string }
+		if err := d.Decode(&got); err != nil || got.Title != text {
+			t.Errorf("says %q (%v)", got.Title, err)
+		}
 	}
 }

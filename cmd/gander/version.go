@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -42,8 +43,13 @@ func jsonFlag(cmd *cobra.Command, value *bool) {
 
 // printJSON prints a value as indented JSON.
 func (a *app) printJSON(v any) error {
-	e := json.NewEncoder(a.out)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.out.Write(printableJSON(text.Bytes()))
+	return err
 }
