@@ -27,3 +27,24 @@ func TestMountInsideTheProject(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 }
+
+// The devices are the machine's, and what is covered by one is it, too.
+func TestDevicesKeepTheirModes(t *testing.T) {
+	sb := sandboxtest.Create(t, newLocal(t), sandboxtest.Spec(t, -1))
+	for inside, outside := range map[string]string{"/dev/full": "/dev/full", "/dev/tty": "/dev/tty", "/proc/kallsyms": "/dev/null"} {
+		before, err := os.Stat(outside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(outside, before.Mode().Perm()) }) // fails for who could not change it
+		if out, _, _ := sandboxtest.Run(t, sb, "chmod 667 "+inside+" 2>/dev/null || echo refused"); out != "refused\n" {
+			t.Errorf("chmod of %s: %q", inside, out)
+		}
+		if after, err := os.Stat(outside); err != nil || after.Mode() != before.Mode() {
+			t.Errorf("%s had %v, has %v, %v", outside, before.Mode(), after.Mode(), err)
+		}
+	}
+	if out, errs, _ := sandboxtest.Run(t, sb, "echo x > /dev/null && head -c1 /dev/zero | wc -c && head -c1 /dev/urandom | wc -c"); out != "1\n1\n" {
+		t.Errorf("the devices are of no use: %q %s", out, errs)
+	}
+}

@@ -25,6 +25,11 @@ func makeDev(r Root) error {
 		if err := mount(oldRoot+"/dev/"+name, at, "", unix.MS_BIND, ""); err != nil {
 			return err
 		}
+		// A device is written to all the same. It is the machine's own: root would give it
+		// another mode there, and also by what it covers.
+		if err := restrict(at, unix.MS_RDONLY|unix.MS_NOSUID); err != nil {
+			return err
+		}
 	}
 	if err := makeDevDirs(dev, r); err != nil {
 		return err
