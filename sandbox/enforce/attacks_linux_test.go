@@ -242,7 +242,7 @@ func perform(a attack, dir string) report {
 
 // work is a use by its name.
 func work(name string) func(string) ([]byte, error) {
-	for _, some := range []map[string]func(string) ([]byte, error){uses(), stuckUses(), streakUses(), fifoUses(), renameUses(), traceUses()} {
+	for _, some := range []map[string]func(string) ([]byte, error){uses(), stuckUses(), streakUses(), fifoUses(), renameUses(), traceUses(), publicUses()} {
 		if use := some[name]; use != nil {
 			return use
 		}
@@ -300,6 +300,7 @@ func files(t *testing.T, dir string) map[string]string {
 type placement struct {
 	id           *Identity
 	staticMounts bool
+	public       []string
 }
 
 func placements(t *testing.T) map[string]placement {

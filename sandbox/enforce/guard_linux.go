@@ -31,6 +31,9 @@ type Options struct {
 	// caller could not; nil where the caller is whoever the Guard is, without
 	// capabilities.
 	Identity *Identity
+	// Public are directories in which, outside of the trees, only what everybody may read
+	// is opened: to a caller who owns the machine's files their modes say nothing.
+	Public []string
 	// Inside reports whether a process is a supervised one that others inside may
 	// look into. /proc, the memory and the sockets of the rest are closed.
 	Inside func(pid int) bool

@@ -3,6 +3,7 @@ package enforce
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,7 +109,36 @@ func (t *task) permitObject(o *object, write bool) unix.Errno {
 	if forbids(t.g.access(o, write), write) {
 		return t.denied(o.path)
 	}
+	if len(o.trees) == 0 && t.g.isPrivate(o, o.path) {
+		return unix.EACCES
+	}
 	return 0
+}
+
+// What a mode has to say for everybody to read a file, and to find what is in a directory.
+const (
+	everybodyReads = 0o004
+	everybodyFinds = 0o005
+)
+
+// isPrivate reports whether an object is in one of Options.Public, and there are those who
+// may not read it, or not find it at its path.
+func (g *Guard) isPrivate(o *object, path string) bool {
+	for _, dir := range g.o.Public {
+		if rel, ok := below(path, dir); !ok || rel == "" {
+			continue
+		}
+		if o.stat.Mode&everybodyReads == 0 {
+			return true
+		}
+		for at := filepath.Dir(path); at != dir; at = filepath.Dir(at) {
+			var st unix.Stat_t
+			if unix.Stat(at, &st) != nil || st.Mode&everybodyFinds != everybodyFinds {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // forbids reports whether an access is too little.

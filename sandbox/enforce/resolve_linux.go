@@ -184,13 +184,13 @@ func (t *task) judgeDirect(fd int, clean string) (kind uint16, e unix.Errno, han
 	if rest, ok := t.g.mounts.proc(o.stat.Mnt_id, clean); ok {
 		return o.kind(), t.permitProc(rest, false), true
 	}
-	access := Full
+	access, inTree := Full, false
 	for _, tree := range t.g.trees {
 		if tree.shows(clean) {
 			return o.kind(), 0, false
 		}
 		if rel, ok := below(clean, tree.path); ok {
-			access = max(access, tree.access(rel, o.isDir(), false))
+			access, inTree = max(access, tree.access(rel, o.isDir(), false)), true
 		}
 		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
 			access = max(access, tree.links.access(o.inode(), o.stat.Uid))
@@ -198,6 +198,9 @@ func (t *task) judgeDirect(fd int, clean string) (kind uint16, e unix.Errno, han
 	}
 	if forbids(access, false) {
 		return o.kind(), t.denied(clean), true
+	}
+	if !inTree && t.g.isPrivate(&o, clean) {
+		return o.kind(), unix.EACCES, true
 	}
 	return o.kind(), 0, true
 }

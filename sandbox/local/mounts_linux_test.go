@@ -48,3 +48,40 @@ func TestDevicesKeepTheirModes(t *testing.T) {
 		t.Errorf("the devices are of no use: %q %s", out, errs)
 	}
 }
+
+// What the machine replaces, or makes, while a sandbox of its owner runs is as private as
+// what it had before.
+func TestPrivateLater(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // the kernel closes it to others
+	}
+	spec := sandboxtest.Spec(t, -1)
+	spec.Rules = &sandbox.Rules{}
+	dir, err := os.MkdirTemp("/etc", "gander-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	plant := func(name string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("content\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plant("shadow", 0o600)
+	sb := sandboxtest.Create(t, newLocal(t), spec)
+	plant("shadow-", 0o600)
+	if err := os.Rename(filepath.Join(dir, "shadow-"), filepath.Join(dir, "shadow")); err != nil {
+		t.Fatal(err)
+	}
+	plant("key", 0o600)
+	plant("passwd", 0o644)
+	for name, want := range map[string]string{"shadow": "", "key": "", "passwd": "content\n"} {
+		if out, errs, _ := sandboxtest.Run(t, sb, "cat "+filepath.Join(dir, name)); out != want {
+			t.Errorf("%s reads as %q: %s", name, out, errs)
+		}
+	}
+}

@@ -40,8 +40,9 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	if p.setup.Root, err = d.root(spec, proj, exe); err != nil {
 		return plan{}, err
 	}
-	if who.UID == 0 || who.GID == 0 {
-		p.private = func() ([]supervise.Private, error) { return privateBelow("/etc") }
+	asRoot := who.UID == 0 || who.GID == 0
+	if asRoot {
+		p.private = func() ([]supervise.Private, error) { return privateBelow(privateDir) }
 	}
 	p.setup.Limits, p.setup.Writable = resources(p.limits), supervise.WritablePaths()
 	p.setup.Root.Temporary = p.limits.Disk
@@ -55,6 +56,9 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	}
 	if p.setup.Rules != nil {
 		p.setup.Rules.OwnMounts, p.setup.Rules.OwnNetwork = true, true
+		if asRoot { // what is covered is the machine's to replace, and it makes more
+			p.setup.Rules.Public = []string{privateDir}
+		}
 	}
 	return p, who.Own(spec.Home)
 }

@@ -11,6 +11,9 @@ import (
 	"gander.dev/gander/sandbox/supervise"
 )
 
+// privateDir is the system's directory that has private files in it.
+const privateDir = "/etc"
+
 // privateBelow lists what not everybody may read below a directory of the system. There
 // are thousands of files to ask for, and somebody waits: nothing is sorted, and each is
 // asked for by its name alone.

@@ -50,7 +50,7 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 	c.own.Set(r.Own, r.HasOwn)
 	reports := newDenials(denied)
 	o := enforce.Options{
-		Inside: l.inside, StaticMounts: r.OwnMounts, OwnNetwork: r.OwnNetwork, Log: l.log,
+		Inside: l.inside, StaticMounts: r.OwnMounts, OwnNetwork: r.OwnNetwork, Public: r.Public, Log: l.log,
 		Denied: func(d enforce.Denial) {
 			if explained, tell := c.explain(d); tell {
 				reports.add(explained)

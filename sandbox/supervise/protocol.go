@@ -77,6 +77,8 @@ type Rules struct {
 	// GitStore is a directory with object stores for inside, by its real name; see
 	// sandbox.Rules.
 	GitStore string `json:"gitStore,omitempty"`
+	// Public are directories of the system in which only what everybody may read is open.
+	Public []string `json:"public,omitempty"`
 	// OwnMounts says that no mount comes or goes but by the supervisor.
 	OwnMounts bool `json:"ownMounts,omitempty"`
 	// OwnNetwork says that the network namespace is the sandbox's own.
