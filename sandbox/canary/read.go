@@ -41,7 +41,7 @@ func (s *Set) Read(ctx context.Context, project, as, own string) (Report, error)
 	began := time.Now()
 	ctx, done := context.WithTimeout(ctx, maxTime)
 	defer done()
-	rules, err := ignore.NewSet(ignore.SetOptions{Root: project, Global: own, MaxAge: maxTime})
+	rules, err := ignore.NewSet(ignore.SetOptions{Root: project, Shared: true, Global: own, MaxAge: maxTime})
 	if err != nil {
 		return Report{}, err
 	}

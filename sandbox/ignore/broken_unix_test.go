@@ -115,6 +115,36 @@ func TestLinksToRules(t *testing.T) {
 	}
 }
 
+// Whoever is kept from files by rules does not write them by another name.
+func TestLinksToSharedRules(t *testing.T) {
+	const weak = "none\n"
+	for target, hides := range map[string]string{
+		"../.gooseignore": "sub/in/x.key !sub/in/x",
+		"mine":            "sub/in/x sub/in/x.key", "./.gooseignore/../mine": "sub/in/x", "../sub/.gooseignore": "sub/in/x", "../../link/.gooseignore": "sub/in/x",
+	} {
+		p := newProject(t, "sub/.gooseignore", "*.key\n", "sub/in/mine", weak, "top/.gooseignore", weak)
+		for name, target := range map[string]string{"link": "top", "sub/in/.gooseignore": target} {
+			if err := os.Symlink(target, p.path(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.open(ignore.SetOptions{Shared: true})
+		p.hides(hides)
+	}
+	p := newProject(t, "mine", weak)
+	if err := os.Symlink("mine", p.path(".gooseignore")); err != nil {
+		t.Fatal(err)
+	}
+	p.open(ignore.SetOptions{Shared: true})
+	p.hides("x sub/x")
+	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "a link to what can be written") {
+		t.Error(err)
+	}
+	p.remove(".gooseignore")
+	p.write(".gooseignore", "*.key\n")
+	p.hides("x.key !x")
+}
+
 func TestTheRootMayBeALink(t *testing.T) {
 	p := newProject(t, ".gooseignore", "/x\n")
 	link := filepath.Join(t.TempDir(), "link")

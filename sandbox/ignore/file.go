@@ -14,6 +14,7 @@ type rulesFile struct {
 	dir    string // that its lines are relative to, from the root
 	path   string // empty when the person has none
 	global bool
+	shared bool  // see SetOptions
 	memory *Text // where it is, when it is not on a disk
 
 	reading // the last one that could be used, but for what follows
@@ -107,6 +108,8 @@ func (f *rulesFile) read() (reading, error) {
 		return r, errors.New("it cannot be looked at, as in a directory whose path is too long")
 	case errors.Is(err, fs.ErrNotExist):
 		return r, errors.New("it is a link to nothing")
+	case err == nil && f.shared && r.mode&fs.ModeSymlink != 0 && !leadsUp(f.path):
+		return r, errors.New("it is a link to what can be written; put the rules in its place")
 	}
 	return r, err
 }

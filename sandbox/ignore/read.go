@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,6 +44,25 @@ func readIn(root, rel string) (string, error) {
 		return "", err
 	}
 	return readAll(f)
+}
+
+// leadsUp reports whether a rules file that is a link leads to that of a directory above,
+// over no others. It is below a root that no link leads out of.
+func leadsUp(file string) bool {
+	const most = 40 // links in a path
+	for range most {
+		target, err := os.Readlink(file)
+		if err != nil {
+			return true
+		}
+		up := strings.Split(filepath.ToSlash(target), "/")
+		name := up[len(up)-1]
+		if up = up[:len(up)-1]; name != FileName || len(up) == 0 || slices.ContainsFunc(up, func(s string) bool { return s != ".." }) {
+			return false
+		}
+		file = filepath.Join(filepath.Dir(file), target)
+	}
+	return false
 }
 
 var errBehindLink = errors.New("it is behind a link")

@@ -132,7 +132,7 @@ func (s *Set) update(stale []*rulesFile) {
 func (s *Set) reread(f *rulesFile) bool {
 	if !f.global {
 		if s.files[f.dir] == nil {
-			s.files[f.dir] = newRulesFile(s.roots[0], f.dir)
+			s.files[f.dir] = s.newFile(f.dir)
 		}
 		f = s.files[f.dir]
 	}

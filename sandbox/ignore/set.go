@@ -25,6 +25,10 @@ type SetOptions struct {
 	// Names says what the file system takes for the same name; nil asks it
 	// ([DetectOptions]).
 	Names *Options
+	// Shared says that who the rules keep from files may write others. Rules cannot be read
+	// then where they are a link, but to those of a directory above: they would be what is
+	// written to what the link leads to.
+	Shared bool
 	// MaxAge is how long a directory's rules are taken for current without looking
 	// again; 0 looks before every decision.
 	MaxAge time.Duration
@@ -75,7 +79,7 @@ func NewSet(o SetOptions) (*Set, error) {
 		s.names = *o.Names
 	}
 	s.global = &rulesFile{path: o.Global, global: true, memory: o.Text}
-	s.files[""] = newRulesFile(s.roots[0], "")
+	s.files[""] = s.newFile("")
 	for _, f := range []*rulesFile{s.global, s.files[""]} {
 		f.open(s.names)
 		s.tell(f)
@@ -85,6 +89,13 @@ func NewSet(o SetOptions) (*Set, error) {
 		o.Watcher.follow(s)
 	}
 	return s, nil
+}
+
+// newFile is the rules file of a directory, before it is read.
+func (s *Set) newFile(dir string) *rulesFile {
+	f := newRulesFile(s.roots[0], dir)
+	f.shared = s.o.Shared
+	return f
 }
 
 // Close ends the watching. What was decided stays.

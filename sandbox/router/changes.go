@@ -66,7 +66,7 @@ func (c *comparer) prepare(ctx context.Context, o changes.Options) {
 	}
 	o.Root, o.Logger = real, c.s.log
 	if r := c.s.r.opts.Rules; r != nil {
-		if o.Rules, c.err = ignore.NewSet(ignore.SetOptions{Root: real, Global: r.Own, Logger: c.s.log}); c.err != nil {
+		if o.Rules, c.err = ignore.NewSet(ignore.SetOptions{Root: real, Shared: true, Global: r.Own, Logger: c.s.log}); c.err != nil {
 			return
 		}
 	}

@@ -121,7 +121,7 @@ func (b *backend) newPlace(dir string) (*place, error) {
 	if p.protected, err = supervise.Protection(real, "", b.policy.Writes); err != nil {
 		return nil, err
 	}
-	o := ignore.SetOptions{Root: real, Logger: s.log}
+	o := ignore.SetOptions{Root: real, Shared: true, Logger: s.log}
 	if r := s.r.opts.Rules; r != nil {
 		o.Global = r.Own
 	}

@@ -40,6 +40,11 @@ func TestRules(t *testing.T, newDriver NewDriver, owner int) {
 	plant("open", "open")
 	plant("ruled/.gooseignore", "key\n")
 	plant("ruled/key", secret)
+	plant("linked/mine", "key\n")
+	plant("linked/key", secret)
+	if err := os.Symlink("mine", filepath.Join(spec.WorkingDir, "linked/.gooseignore")); err != nil {
+		t.Fatal(err)
+	}
 	denials := make(chan sandbox.Denial, 100)
 	spec.Rules = &sandbox.Rules{Own: own, Denied: func(d sandbox.Denial) { denials <- d }}
 	sb := Create(t, newDriver(t), spec)
@@ -50,6 +55,9 @@ func TestRules(t *testing.T, newDriver NewDriver, owner int) {
 	// A directory with rules that nobody has asked for yet, at a place that was known to have none.
 	if out, errs, st := Run(t, sb, "mkdir known && echo x >known/x && cat known/x && rm -r known && mv ruled known && cat known/key"); strings.Contains(out, secret) || !strings.HasPrefix(out, "x") || st.Code == 0 {
 		t.Errorf("a moved directory with rules of its own: %q, %q, %+v", out, errs, st)
+	}
+	if out, errs, st := Run(t, sb, "echo >linked/mine; sleep 0.5; cat linked/key"); strings.Contains(out, secret) || st.Code == 0 {
+		t.Errorf("rules that are a link: %q, %q, %+v", out, errs, st)
 	}
 	for _, name := range []string{"a.pem", "sub/b.pem", "private/key", "x.mine"} {
 		out, errs, st := Run(t, sb, "cat "+name)

@@ -92,7 +92,7 @@ func (c *closure) newPolicy(tree string, log *slog.Logger) (func() enforce.Polic
 	}
 	var now atomic.Pointer[treePolicy]
 	set, err := ignore.NewSet(ignore.SetOptions{
-		Root: tree, Global: ownName, Text: c.own, MaxAge: rulesAge, Watcher: c.watcher, Logger: log,
+		Root: tree, Shared: true, Global: ownName, Text: c.own, MaxAge: rulesAge, Watcher: c.watcher, Logger: log,
 		OnChange: func() { renew(&now, func(*treePolicy) {}) },
 	})
 	if err != nil {
