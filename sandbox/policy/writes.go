@@ -121,6 +121,8 @@ type GitPlaces struct {
 	// Files are programs, configuration and directories of hooks that git's
 	// configuration names. Some need not be there.
 	Files []string
+	// Linked are what protected names lead to as links, whoever uses it.
+	Linked []string
 }
 
 // NewProtection compiles Writes for a tree.
@@ -164,10 +166,8 @@ func NewProtection(w Writes, git GitPlaces) (*Protection, error) {
 			}
 		}
 	}
-	for _, rel := range git.Files {
-		text := "/" + strings.Map(literally, rel)
-		_ = p.protect(text, Rule{Pattern: text, Why: "git's configuration names it"}) // fails for no file's name
-	}
+	p.protectFiles(git.Files, "git's configuration names it")
+	p.protectFiles(git.Linked, "a protected name is a link that leads to it")
 	for _, dir := range git.Dirs {
 		p.gitDirs = append(p.gitDirs, foldAll(dir))
 	}
@@ -227,6 +227,14 @@ func (p *Protection) protect(text string, r Rule) error {
 	}
 	p.rules = append(p.rules, protected{pattern, r})
 	return nil
+}
+
+// protectFiles protects files by their paths.
+func (p *Protection) protectFiles(rels []string, why string) {
+	for _, rel := range rels {
+		text := "/" + strings.Map(literally, rel)
+		_ = p.protect(text, Rule{Pattern: text, Why: why}) // fails for no file's name
+	}
 }
 
 // Protects reports whether nothing inside may write, make, replace, rename or

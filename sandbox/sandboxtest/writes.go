@@ -131,6 +131,12 @@ func writeAttacks() []writeAttack {
 		{name: "a shell's file", script: "echo x > .bashrc"},
 		{name: "a shell's directory", script: "mkdir -p .config; mkdir c; echo x > c/f; mkdir e; mv c e/fish; mv e .config2; mv .config2/fish .config/fish"},
 		{name: "a directory of shells moved in", script: "mkdir -p e/fish; mv e .config"},
+		{name: "a linked editor's directory", script: "echo x > ide/tasks.json"},
+		{name: "a linked editor's directory, by another name", script: "mkdir w; echo x > w/tasks.json; mv ide ide2; mv w ide"},
+		{name: "what an editor's directory has as a link", script: "echo evil > ide/../conf/launch"},
+		{name: "a linked shell's file", script: "echo evil > env/rc"},
+		{name: "a linked shell's file, made", script: "mkdir -p env; echo x > env/none"},
+		{name: "a link between, to another", script: "ln -sfn /etc/hostname between"},
 		{name: "gander's own file", script: `echo '{"policy":{"network":{"ask":true}}}' > .gander.json`},
 		{name: "an agent's configuration", script: "echo x > opencode.json"},
 		{name: "the rules", script: "echo '!.env' > .gooseignore"},
@@ -202,6 +208,7 @@ func repository(t *testing.T, dir string) {
 		mkdir libexec && echo : > libexec/lint.sh && ln -s libexec lib && git config alias.lint '!lib/lint.sh' && git -C nested init -q --template= && mkdir nested/scripts && git -C nested config core.hooksPath scripts &&
 		git init -q --template= module && mkdir .git/modules && mv module/.git .git/modules/m && echo "gitdir: ../.git/modules/m" > module/.git && git -C module config core.worktree ../../../module && git -C module config alias.filter '!bin/filter' &&
 		git init -q --template= deep && mkdir -p .git/modules/a/remotes && mv deep/.git .git/modules/a/remotes/b && echo "gitdir: ../.git/modules/a/remotes/b" > deep/.git && git -C deep config core.worktree ../../../../../deep &&
+		mkdir ide conf env && echo x > conf/launch && ln -s ../conf/launch ide/launch.json && ln -s ide .fleet && echo x > env/rc && ln -s env/rc between && ln -s between .zlogin && ln -s env/none .zlogout &&
 		printf "node_modules\\nnested\\nmodule\\ndeep\\n" > .gitignore && git add . && git commit -qm first && git branch other`
 	if out, err := outside(t, dir, script); err != nil {
 		t.Fatalf("making a repository: %v: %s", err, out)
@@ -222,7 +229,7 @@ func outside(t *testing.T, dir, script string) (string, error) {
 // protectedFiles is everything in a project that the protection is about, with its content.
 func protectedFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/lib/lint.sh", "/libexec/lint.sh", "/nested/scripts", "/module/bin/filter"}}, policy.GitPlaces{})
+	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/lib/lint.sh", "/libexec/lint.sh", "/nested/scripts", "/module/bin/filter", "/ide", "/conf/launch", "/env/rc", "/env/none", "/between"}}, policy.GitPlaces{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ type closure struct {
 
 	// naming guards what is known of git's repositories.
 	naming sync.Mutex
-	known  []sandbox.Repository // that repositories found last
+	known  *census // that repositories found last
 }
 
 // newClosure reads the rules. What it takes stays for as long as the process.

@@ -106,6 +106,11 @@ func (g *gitReader) in(path string) (root *os.Root, dir, rel string) {
 // real is a path without links; false when it leads out of the directories. What is
 // not there is no link.
 func (g *gitReader) real(path string) (string, bool) {
+	return g.follow(path, func(string) {})
+}
+
+// follow is real, and calls over with each link on the way, by its path without others.
+func (g *gitReader) follow(path string, over func(link string)) (string, bool) {
 	path = filepath.Clean(path)
 	for range maxGitLinks {
 		root, dir, rel := g.in(path)
@@ -126,6 +131,7 @@ func (g *gitReader) real(path string) (string, bool) {
 			if err != nil {
 				continue // it is no link
 			}
+			over(filepath.Join(dir, at))
 			if !filepath.IsAbs(target) {
 				target = filepath.Join(dir, filepath.Dir(at), target)
 			}

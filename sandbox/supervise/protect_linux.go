@@ -34,7 +34,7 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 	}()
 	c.naming.Lock()
 	defer c.naming.Unlock()
-	repos, unknown := c.takeKnown()
+	known, unknown := c.takeKnown()
 	r, err := openGit(c.roots()...)
 	if err != nil {
 		return found, fmt.Errorf("reading git's configuration: %w", err)
@@ -43,31 +43,53 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 	for _, root := range c.roots() {
 		r.repository(r.gitDir(root), root)
 	}
-	for _, repo := range repos {
+	for _, repo := range known.repositories {
 		r.repository(placeIn(c.project(), repo.Dir), placeIn(c.project(), repo.Tree))
 	}
+	linked, err := c.linked(r, known.links)
+	if err != nil {
+		return found, err
+	}
 	for i := range c.guarded {
-		if err := c.protectFiles(&c.guarded[i], below(c.guarded[i].tree, r.named...)); err != nil {
+		tree := c.guarded[i].tree
+		if err := c.protectFiles(&c.guarded[i], below(tree, r.named...), below(tree, linked...)); err != nil {
 			return found, err
 		}
 	}
-	return atMost(repos, false), cmp.Or(unknown, r.err)
+	return atMost(known.repositories, false), cmp.Or(unknown, r.err)
 }
 
-// protectFiles protects files of a tree besides those that are.
-func (c *closure) protectFiles(g *guarded, rels []string) error {
+// linked are where some links lead to, and the links on the way.
+func (c *closure) linked(r *gitReader, links []string) (paths []string, err error) {
+	for _, link := range links {
+		to, ok := r.follow(link, func(on string) { paths = append(paths, on) })
+		if !ok {
+			continue // nothing inside writes there
+		}
+		if !slices.ContainsFunc(c.guarded, func(g guarded) bool { return len(below(g.tree, to)) > 0 }) {
+			return nil, fmt.Errorf("%s is a link to all of %s, where nothing could be written then; remove it", link, to)
+		}
+		paths = append(paths, to)
+	}
+	return paths, nil
+}
+
+// protectFiles protects files of a tree besides those that are: named ones, and what links
+// lead to.
+func (c *closure) protectFiles(g *guarded, files, linked []string) error {
 	known := map[string]bool{}
-	for _, rel := range g.git.Files {
+	for _, rel := range slices.Concat(g.git.Files, g.git.Linked) {
 		known[rel] = true
 	}
-	rels = slices.DeleteFunc(rels, func(rel string) bool { return known[rel] })
+	isKnown := func(rel string) bool { return known[rel] }
+	files, linked = slices.DeleteFunc(files, isKnown), slices.DeleteFunc(linked, isKnown)
 	switch {
-	case len(rels) == 0:
+	case len(files)+len(linked) == 0:
 		return nil
-	case len(rels)+len(known) > maxGitNamed:
+	case len(files)+len(linked)+len(known) > maxGitNamed:
 		return errNamed
 	}
-	g.git.Files = append(g.git.Files, rels...)
+	g.git.Files, g.git.Linked = append(g.git.Files, files...), append(g.git.Linked, linked...)
 	p, err := policy.NewProtection(c.writes, g.git)
 	if err != nil {
 		return fmt.Errorf("protecting files of %s: %w", g.tree, err)

@@ -31,8 +31,8 @@ func (c *closure) repositories() sandbox.Repositories {
 	all := s.result()
 	c.naming.Lock()
 	defer c.naming.Unlock()
-	if s.err == nil && !s.partial && (c.known == nil || len(c.known) > 0) {
-		c.known = slices.Clone(all)
+	if s.err == nil && !s.partial && (c.known == nil || c.known.repositories != nil) {
+		c.known = &census{slices.Clone(all), s.links}
 	}
 	return atMost(all, s.partial)
 }
@@ -45,28 +45,50 @@ func atMost(all []sandbox.Repository, partial bool) sandbox.Repositories {
 	return sandbox.Repositories{Found: all, Partial: partial}
 }
 
-// takeKnown are all repositories: those that repositories has found before anything ran
-// inside, the first time, and those that there are now later. With an error there may be
-// more. naming is held.
-func (c *closure) takeKnown() ([]sandbox.Repository, error) {
+// census is what a search has found: repositories, and links at protected names.
+type census struct {
+	repositories []sandbox.Repository
+	links        []string
+}
+
+// takeKnown are all repositories and links: those that repositories has found before
+// anything ran inside, the first time, and those that there are now later. With an error
+// there may be more. naming is held.
+func (c *closure) takeKnown() (census, error) {
 	known := c.known
-	c.known = []sandbox.Repository{}
-	if len(known) > 0 {
-		return known, nil
+	c.known = &census{}
+	if known != nil && len(known.repositories) > 0 {
+		return *known, nil
 	}
 	s := c.find(protectTime)
 	all := s.result()
 	if s.err == nil && s.partial {
 		s.err = fmt.Errorf("there is more below %s than can be looked through for git repositories (%v, %d repositories)", s.project, protectTime, maxProtecting)
 	}
-	return all, s.err
+	return census{all, s.links}, s.err
+}
+
+// isProtected reports whether a link at a path stands for something protected, or is on the
+// way to it.
+func (c *closure) isProtected(link string) bool {
+	for _, g := range c.guarded {
+		rel, err := filepath.Rel(g.tree, link)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		p := g.now.Load().protection
+		if _, ok := p.Protects(filepath.ToSlash(rel)); ok || !p.MayLink(filepath.ToSlash(rel)) {
+			return true
+		}
+	}
+	return false
 }
 
 // find looks for repositories for so long.
 func (c *closure) find(atMost time.Duration) *search {
 	s := &search{
 		project: c.project(), roots: c.roots(), closed: func(dir string) bool { return c.ignored(dir, true) },
-		agent: c.agent, until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
+		protected: c.isProtected, agent: c.agent, until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
 	}
 	for _, root := range s.roots {
 		s.below(root, root)
@@ -80,11 +102,14 @@ type search struct {
 	project string
 	roots   []string // where it looks, the project or a directory above it among them
 	closed  func(dir string) bool
-	agent   int // the user that commands run as
-	until   time.Time
-	found   map[sandbox.Repository]bool
-	partial bool
-	err     error // what could not be looked at, the first
+	// protected is whether a link is to be found, too; nil for none.
+	protected func(link string) bool
+	agent     int // the user that commands run as
+	until     time.Time
+	found     map[sandbox.Repository]bool
+	links     []string
+	partial   bool
+	err       error // what could not be looked at, the first
 }
 
 // fail notes what could not be looked at, unless it is elsewhere, closed or somebody
@@ -120,6 +145,8 @@ func (s *search) below(dir, tree string) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
+		case d.Type()&fs.ModeSymlink != 0 && s.protected != nil && s.protected(path):
+			s.links = append(s.links, path)
 		case d.Name() == "HEAD" && s.isBare(filepath.Dir(path)):
 			s.gitDir(filepath.Dir(path), at(path))
 			return fs.SkipDir // of what it is in
