@@ -121,7 +121,7 @@ type GitPlaces struct {
 	// Files are programs, configuration and directories of hooks that git's
 	// configuration names. Some need not be there.
 	Files []string
-	// Linked are what protected names lead to as links, whoever uses it.
+	// Linked are what closed and protected names lead to as links, whoever uses it.
 	Linked []string
 }
 
@@ -167,7 +167,7 @@ func NewProtection(w Writes, git GitPlaces) (*Protection, error) {
 		}
 	}
 	p.protectFiles(git.Files, "git's configuration names it")
-	p.protectFiles(git.Linked, "a protected name is a link that leads to it")
+	p.protectFiles(git.Linked, "a link at a closed or protected name leads to it")
 	for _, dir := range git.Dirs {
 		p.gitDirs = append(p.gitDirs, foldAll(dir))
 	}
@@ -335,6 +335,10 @@ func (r *protected) spares(names []string) bool {
 func (p *Protection) free(names []string) bool {
 	return isDependency(names) || slices.ContainsFunc(p.allow, func(a Pattern) bool { return a.covers(names) })
 }
+
+// IsDependency reports whether a path of a project is in a directory of other people's
+// packages.
+func IsDependency(rel string) bool { return isDependency(foldAll(rel)) }
 
 // isDependency reports whether a path is in a directory of other people's packages,
 // which have all kinds of files and which nobody opens as a project.

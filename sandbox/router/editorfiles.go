@@ -188,6 +188,10 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 			return err
 		}
 	}
+	if b.isClosed(ctx, real) {
+		b.denied(sandbox.Denial{Operation: "open", Path: real})
+		return &closedError{real}
+	}
 	if write && !b.mayWrite(ctx, real) {
 		return errNotEditors
 	}
@@ -198,6 +202,16 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 		return fmt.Errorf("the editor took too long for %s: what became of it is not known; read the file again", real)
 	}
 	return nil
+}
+
+// isClosed asks the sandbox, which knows what closed links lead to, too.
+func (b *backend) isClosed(ctx context.Context, real string) bool {
+	keeper, ok := b.sb.(sandbox.RuleKeeper)
+	if !ok {
+		return false
+	}
+	closed, err := keeper.Judge(ctx, []string{real})
+	return err == nil && closed[0] || err != nil && b.sb.Info().Isolated
 }
 
 // mayWrite asks the sandbox, which knows of repositories below the project, too.

@@ -232,6 +232,12 @@ func TestFilesThatTheSandboxProtects(t *testing.T) {
 				t.Errorf("writing %s: %v", path, err)
 			}
 		}
+		// What a closed link leads to only the sandbox knows.
+		for path, read := range map[string]bool{project + "/linked": false, project + "/other": true} {
+			if _, err := ask(methodReadTextFile, map[string]any{"path": path}); (err == nil) != read {
+				t.Errorf("reading %s: %v", path, err)
+			}
+		}
 	}, func(r *rig) {
 		r.opts.Drivers = []sandbox.Driver{rulesDriver{fakeDriver: r.driver}}
 	})

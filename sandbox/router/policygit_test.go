@@ -46,7 +46,7 @@ func (s *gitSandbox) Closed(context.Context) (sandbox.ClosedFiles, error) {
 func (s *gitSandbox) Judge(_ context.Context, paths []string) ([]bool, error) {
 	out := make([]bool, len(paths))
 	for i, p := range paths {
-		out[i] = filepath.Base(p) == ".env"
+		out[i] = filepath.Base(p) == ".env" || filepath.Base(p) == "linked"
 	}
 	return out, nil
 }

@@ -104,6 +104,50 @@ func TestRules(t *testing.T, newDriver NewDriver, owner int) {
 	}
 	holdsNames(t, sb)
 	t.Run("private", func(t *testing.T) { testPrivate(t, sb) })
+	plant("store/in/key", secret)
+	plant("shown", secret)
+	plant("node_modules/x/keep", "keep")
+	t.Run("links", func(t *testing.T) { testClosedLinks(t, sb, spec.WorkingDir, secret) })
+}
+
+// testClosedLinks tests that what closed links lead to is closed by any name, and stays where
+// it is; not what is linked from among packages, or from a directory that is closed.
+func testClosedLinks(t *testing.T, sb sandbox.Sandbox, dir, secret string) {
+	keeper := sb.(sandbox.RuleKeeper)
+	for link, target := range map[string]string{
+		"a-link.pem": "shown", "sub/a-link.pem": "../between", "between": "store", "none.pem": "planned",
+		"private/link": "../open", "node_modules/x.pem": "../open",
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := keeper.ProtectNamed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range []string{
+		"cat a-link.pem", "cat shown", "cat sub/a-link.pem/in/key", "cat store/in/key", "cd store; cat in/key", "mv store other; cat other/in/key", "cp shown x; cat x",
+		"ln -sfn private between && echo " + secret, "echo x >planned && echo " + secret, "ln shown y; cat y",
+	} {
+		if out, errs, _ := Run(t, sb, script); strings.Contains(out, secret) || errs == "" {
+			t.Errorf("%s: %q, %q", script, out, errs)
+		}
+	}
+	if out, errs, _ := Run(t, sb, "cat open node_modules/x.pem private/link"); out != "openopenopen" {
+		t.Errorf("what is open: %q, %q", out, errs)
+	}
+	if got, err := keeper.Judge(t.Context(), []string{"shown", "store/in/key", "open"}); err != nil || !slices.Equal(got, []bool{true, true, false}) {
+		t.Errorf("they are judged %v, %v", got, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "a-link.pem")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keeper.ProtectNamed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, _ := Run(t, sb, "cat shown"); out != secret {
+		t.Errorf("what no closed link leads to any more: %q, %q", out, errs)
+	}
 }
 
 // testPrivate tests that the others cannot get at a command that is private, as they

@@ -121,7 +121,8 @@ type treePolicy struct {
 	below      string // what paths in it begin with
 	set        *ignore.Set
 	protection *policy.Protection
-	git        *gitView // nil while git's objects are open
+	linked     map[string]bool // where closed links lead to
+	git        *gitView        // nil while git's objects are open
 }
 
 // renew puts a changed policy in the place of the one that holds, if there is one.
@@ -149,7 +150,7 @@ func (p *treePolicy) Access(rel string, dir bool) enforce.Access {
 
 // Closed implements enforce.Policy.
 func (p *treePolicy) Closed(rel string, dir bool) bool {
-	return p.set.Ignored(p.below+rel, dir) || p.git.closes(rel)
+	return p.set.Ignored(p.below+rel, dir) || p.git.closes(rel) || p.isLinked(rel)
 }
 
 // ByName implements enforce.Policy. Git's objects are closed where they are, so that

@@ -62,6 +62,9 @@ func (c *closure) ignored(path string, dir bool) bool {
 		if isIn(path, g.tree) && c.sets[i].Ignored(path, dir) {
 			return true
 		}
+		if rels := below(g.tree, path); len(rels) > 0 && g.now.Load().isLinked(rels[0]) {
+			return true
+		}
 	}
 	return false
 }

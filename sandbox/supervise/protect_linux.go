@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,12 +48,18 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 	for _, repo := range known.repositories {
 		r.repository(placeIn(c.project(), repo.Dir), placeIn(c.project(), repo.Tree))
 	}
-	linked, err := c.linked(r, known.links)
+	ends, on, err := c.linked(r, known.links)
 	if err != nil {
 		return found, err
 	}
+	closed, onClosed, err := c.linked(r, known.closedLinks)
+	if err != nil {
+		return found, err
+	}
+	linked := slices.Concat(ends, on, closed, onClosed)
 	for i := range c.guarded {
 		tree := c.guarded[i].tree
+		c.guarded[i].closeLinked(below(tree, closed...))
 		if err := c.protectFiles(&c.guarded[i], below(tree, r.named...), below(tree, linked...)); err != nil {
 			return found, err
 		}
@@ -60,18 +68,43 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 }
 
 // linked are where some links lead to, and the links on the way.
-func (c *closure) linked(r *gitReader, links []string) (paths []string, err error) {
+func (c *closure) linked(r *gitReader, links []string) (ends, on []string, err error) {
 	for _, link := range links {
-		to, ok := r.follow(link, func(on string) { paths = append(paths, on) })
+		to, ok := r.follow(link, func(link string) { on = append(on, link) })
 		if !ok {
 			continue // nothing inside writes there
 		}
 		if !slices.ContainsFunc(c.guarded, func(g guarded) bool { return len(below(g.tree, to)) > 0 }) {
-			return nil, fmt.Errorf("%s is a link to all of %s, where nothing could be written then; remove it", link, to)
+			return nil, nil, fmt.Errorf("%s is a link to all of %s, where nothing could be written then; remove it", link, to)
 		}
-		paths = append(paths, to)
+		ends = append(ends, to)
 	}
-	return paths, nil
+	return ends, on, nil
+}
+
+// closeLinked closes what closed links lead to, and nothing else for being that.
+func (g *guarded) closeLinked(rels []string) {
+	now := map[string]bool{}
+	for _, rel := range rels {
+		now[rel] = true
+	}
+	if !maps.Equal(now, g.now.Load().linked) {
+		renew(g.now, func(t *treePolicy) { t.linked = now })
+	}
+}
+
+// isLinked reports whether a closed link leads to an entry of the tree, or to a directory
+// that it is in.
+func (p *treePolicy) isLinked(rel string) bool {
+	if len(p.linked) == 0 {
+		return false
+	}
+	for at := filepath.ToSlash(rel); at != "."; at = path.Dir(at) {
+		if p.linked[at] {
+			return true
+		}
+	}
+	return false
 }
 
 // protectFiles protects files of a tree besides those that are: named ones, and what links

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/policy"
 )
 
 // Bounds of looking for repositories: to look into them, and to protect what they name.
@@ -32,7 +33,7 @@ func (c *closure) repositories() sandbox.Repositories {
 	c.naming.Lock()
 	defer c.naming.Unlock()
 	if s.err == nil && !s.partial && (c.known == nil || c.known.repositories != nil) {
-		c.known = &census{slices.Clone(all), s.links}
+		c.known = &census{slices.Clone(all), s.links, s.closedLinks}
 	}
 	return atMost(all, s.partial)
 }
@@ -45,10 +46,11 @@ func atMost(all []sandbox.Repository, partial bool) sandbox.Repositories {
 	return sandbox.Repositories{Found: all, Partial: partial}
 }
 
-// census is what a search has found: repositories, and links at protected names.
+// census is what a search has found: repositories, and links at protected and at closed
+// names.
 type census struct {
-	repositories []sandbox.Repository
-	links        []string
+	repositories       []sandbox.Repository
+	links, closedLinks []string
 }
 
 // takeKnown are all repositories and links: those that repositories has found before
@@ -65,7 +67,7 @@ func (c *closure) takeKnown() (census, error) {
 	if s.err == nil && s.partial {
 		s.err = fmt.Errorf("there is more below %s than can be looked through for git repositories (%v, %d repositories)", s.project, protectTime, maxProtecting)
 	}
-	return census{all, s.links}, s.err
+	return census{all, s.links, s.closedLinks}, s.err
 }
 
 // isProtected reports whether a link at a path stands for something protected, or is on the
@@ -84,11 +86,26 @@ func (c *closure) isProtected(link string) bool {
 	return false
 }
 
+// isClosedLink reports whether rules close a link itself, and not only what is in a
+// directory. Those among packages lead to each other, and to the project.
+func (c *closure) isClosedLink(link string) bool {
+	for i, g := range c.guarded {
+		rel, err := filepath.Rel(g.tree, link)
+		if err != nil || !filepath.IsLocal(rel) || policy.IsDependency(filepath.ToSlash(rel)) {
+			continue
+		}
+		if d := c.sets[i].Explain(link, false); d.Ignored && d.Path == filepath.ToSlash(rel) {
+			return true
+		}
+	}
+	return false
+}
+
 // find looks for repositories for so long.
 func (c *closure) find(atMost time.Duration) *search {
 	s := &search{
 		project: c.project(), roots: c.roots(), closed: func(dir string) bool { return c.ignored(dir, true) },
-		protected: c.isProtected, agent: c.agent, until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
+		protected: c.isProtected, closedLink: c.isClosedLink, agent: c.agent, until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
 	}
 	for _, root := range s.roots {
 		s.below(root, root)
@@ -102,14 +119,15 @@ type search struct {
 	project string
 	roots   []string // where it looks, the project or a directory above it among them
 	closed  func(dir string) bool
-	// protected is whether a link is to be found, too; nil for none.
-	protected func(link string) bool
-	agent     int // the user that commands run as
-	until     time.Time
-	found     map[sandbox.Repository]bool
-	links     []string
-	partial   bool
-	err       error // what could not be looked at, the first
+	// protected and closedLink are whether a link is to be found, too; nil for none.
+	protected, closedLink func(link string) bool
+	agent                 int // the user that commands run as
+	until                 time.Time
+	found                 map[sandbox.Repository]bool
+	// links are at protected names, closedLinks at closed ones.
+	links, closedLinks []string
+	partial            bool
+	err                error // what could not be looked at, the first
 }
 
 // fail notes what could not be looked at, unless it is elsewhere, closed or somebody
@@ -145,14 +163,24 @@ func (s *search) below(dir, tree string) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case d.Type()&fs.ModeSymlink != 0 && s.protected != nil && s.protected(path):
-			s.links = append(s.links, path)
+		case d.Type()&fs.ModeSymlink != 0 && s.protected != nil:
+			s.link(path)
 		case d.Name() == "HEAD" && s.isBare(filepath.Dir(path)):
 			s.gitDir(filepath.Dir(path), at(path))
 			return fs.SkipDir // of what it is in
 		}
 		return nil
 	})
+}
+
+// link takes a symbolic link.
+func (s *search) link(path string) {
+	if s.protected(path) {
+		s.links = append(s.links, path)
+	}
+	if s.closedLink(path) {
+		s.closedLinks = append(s.closedLinks, path)
+	}
 }
 
 // entry takes a ".git" of a work tree: a directory, or what leads to one. That of the
