@@ -107,7 +107,30 @@ func TestRules(t *testing.T, newDriver NewDriver, owner int) {
 	plant("store/in/key", secret)
 	plant("shown", secret)
 	plant("node_modules/x/keep", "keep")
+	t.Run("moved", func(t *testing.T) { testMovedRules(t, newDriver(t), owner) })
 	t.Run("links", func(t *testing.T) { testClosedLinks(t, sb, spec.WorkingDir, secret) })
+}
+
+// testMovedRules tests that a sandbox moves no rules that it was not asked for yet: others
+// may have seen just now that there are none at the new place.
+func testMovedRules(t *testing.T, d sandbox.Driver, owner int) {
+	spec := Spec(t, owner)
+	spec.Rules = &sandbox.Rules{}
+	if err := os.Mkdir(filepath.Join(spec.WorkingDir, "later"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".gooseignore", "later/.gooseignore"} {
+		if err := os.WriteFile(filepath.Join(spec.WorkingDir, name), []byte("key\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sb := Create(t, d, spec)
+	if _, err := sb.(sandbox.RuleKeeper).ProtectNamed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, st := Run(t, sb, "mkdir own && mv own own2 && mv later moved"); st.Code == 0 || !strings.Contains(errs, "'later'") {
+		t.Errorf("a directory with rules was moved: %q", errs)
+	}
 }
 
 // testClosedLinks tests that what closed links lead to is closed by any name, and stays where

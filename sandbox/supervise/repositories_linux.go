@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/ignore"
 	"gander.dev/gander/sandbox/policy"
 )
 
@@ -86,6 +87,12 @@ func (c *closure) isProtected(link string) bool {
 	return false
 }
 
+// knowRules takes in a rules file that nobody has asked for yet. What it closes would else be
+// open for a moment to another sandbox of the project, when its directory is moved in this
+// one to where that has just seen that there are no rules: a directory that is known to have
+// some is not moved.
+func (c *closure) knowRules(path string) { c.ignored(path, false) }
+
 // isClosedLink reports whether rules close a link itself, and not only what is in a
 // directory. Those among packages lead to each other, and to the project.
 func (c *closure) isClosedLink(link string) bool {
@@ -105,7 +112,7 @@ func (c *closure) isClosedLink(link string) bool {
 func (c *closure) find(atMost time.Duration) *search {
 	s := &search{
 		project: c.project(), roots: c.roots(), closed: func(dir string) bool { return c.ignored(dir, true) },
-		protected: c.isProtected, closedLink: c.isClosedLink, agent: c.agent, until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
+		rules: c.knowRules, protected: c.isProtected, closedLink: c.isClosedLink, agent: c.agent, until: time.Now().Add(atMost), found: map[sandbox.Repository]bool{},
 	}
 	for _, root := range s.roots {
 		s.below(root, root)
@@ -119,6 +126,8 @@ type search struct {
 	project string
 	roots   []string // where it looks, the project or a directory above it among them
 	closed  func(dir string) bool
+	// rules is told of each rules file; nil for nobody.
+	rules func(path string)
 	// protected and closedLink are whether a link is to be found, too; nil for none.
 	protected, closedLink func(link string) bool
 	agent                 int // the user that commands run as
@@ -151,6 +160,9 @@ func (s *search) isForeign(path string) bool {
 func (s *search) below(dir, tree string) {
 	at := func(path string) string { return tree + strings.TrimPrefix(filepath.Dir(path), dir) }
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.Name() == ignore.FileName && s.rules != nil {
+			s.rules(path)
+		}
 		switch {
 		case err != nil:
 			s.fail(path, err)
