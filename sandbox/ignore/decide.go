@@ -93,6 +93,18 @@ func (r *rule) decision(path string) Decision {
 	return Decision{Ignored: !r.negative, Rule: r.Rule, Path: path}
 }
 
+// Leads reports whether rules name a directory of the root, by its path, on the way to
+// something that they hide: what is hidden depends on its path there.
+func (m *Matcher) Leads(rel string) bool {
+	rel = m.o.clean(rel)
+	for at := parent(rel); at != ""; at = parent(at) {
+		if m.nested[at].leads(rel) {
+			return true
+		}
+	}
+	return rel != "" && m.root.leads(rel)
+}
+
 // A Listing decides about the entries of one directory.
 type Listing struct {
 	m      *Matcher

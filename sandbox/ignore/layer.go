@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A layer holds the rules that are relative to one directory, in order.
@@ -17,6 +18,8 @@ type layer struct {
 	slow  bool             // some of them are expressions
 	// placed says that some rules look at more than the name of a file.
 	placed bool
+	// ways are the rules' paths up to each of their slashes.
+	ways func() []*rule
 }
 
 func newLayer(base string, rules []*rule) *layer {
@@ -34,7 +37,34 @@ func newLayer(base string, rules []*rule) *layer {
 		}
 	}
 	slices.Reverse(l.rest)
+	l.ways = sync.OnceValue(func() []*rule { return ways(rules) })
 	return l
+}
+
+// ways are paths of directories that rules name on the way to what they hide.
+func ways(rules []*rule) (found []*rule) {
+	for _, r := range rules {
+		for i, t := range r.tokens {
+			if t.kind == literal && t.lit == '/' && i > 0 && !r.basename && !r.negative {
+				way := r.pattern
+				way.tokens = r.tokens[:i]
+				found = append(found, newRule(r.Rule, way))
+			}
+		}
+	}
+	return found
+}
+
+// leads reports whether a directory at a path is on the way to what a rule hides. The path
+// is below the layer's directory.
+func (l *layer) leads(rel string) bool {
+	if l == nil {
+		return false
+	}
+	if l.base != "" {
+		rel = rel[len(l.base)+1:]
+	}
+	return slices.ContainsFunc(l.ways(), func(r *rule) bool { return r.matches(&subject{plain: rel}) })
 }
 
 // last is the last rule that matches a path itself, nil when there is none. The

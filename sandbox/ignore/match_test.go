@@ -213,3 +213,18 @@ func TestDetectOptions(t *testing.T) {
 		t.Error("names that differ in case lead to the same file, and that was not noticed")
 	}
 }
+
+// A directory leads to what is hidden in it by its path, not by its name alone.
+func TestLeads(t *testing.T) {
+	m := Compile([]Source{
+		{Text: "config/prod.key\napps/*/a/key\n**/deep/key\n/top\n*.pem\n!kept/a/b\nwhole/**\n"}, {Dir: "sub", Text: "in/key\n"},
+	}, Options{})
+	for rel, want := range map[string]bool{
+		"config": true, "apps": true, "apps/web": true, "apps/web/a": true, "x/y/deep": true, "deep": true, "sub/in": true, "whole": true,
+		"config/prod.key": false, "config/other": false, "apps/web/b": false, "x/y": false, "top": false, "kept": false, "kept/a": false, "in": false, "sub": false, "": false,
+	} {
+		if got := m.Leads(rel); got != want {
+			t.Errorf("%q leads: %v", rel, got)
+		}
+	}
+}

@@ -107,6 +107,9 @@ func TestRules(t *testing.T, newDriver NewDriver, owner int) {
 	plant("store/in/key", secret)
 	plant("shown", secret)
 	plant("node_modules/x/keep", "keep")
+	plant(".gooseignore", "*.pem\n*.txt\nprivate/\nplans/new.key\nvault/\nnow-closed\n")
+	plant("plans/keep", "keep")
+	t.Run("planned", func(t *testing.T) { testPlannedLinks(t, sb) })
 	t.Run("moved", func(t *testing.T) { testMovedRules(t, newDriver(t), owner) })
 	t.Run("links", func(t *testing.T) { testClosedLinks(t, sb, spec.WorkingDir, secret) })
 }
@@ -130,6 +133,25 @@ func testMovedRules(t *testing.T, d sandbox.Driver, owner int) {
 	}
 	if _, errs, st := Run(t, sb, "mkdir own && mv own own2 && mv later moved"); st.Code == 0 || !strings.Contains(errs, "'later'") {
 		t.Errorf("a directory with rules was moved: %q", errs)
+	}
+}
+
+// testPlannedLinks tests that nothing inside has what will be closed come elsewhere, by a link
+// in the place of a directory that it is to be in.
+func testPlannedLinks(t *testing.T, sb sandbox.Sandbox) {
+	Eventually(t, "new rules being kept", 20*time.Second, func() bool {
+		_, _, st := Run(t, sb, "echo >now-closed")
+		return st.Code != 0
+	})
+	for _, script := range []string{
+		"mv plans old; mkdir mine; ln -s mine plans", "ln -s mine vault", "ln -s mine l; mv -T l vault", "ln -s mine l2; ln -P l2 vault",
+	} {
+		if _, errs, st := Run(t, sb, script); st.Code == 0 {
+			t.Errorf("%s: it was done: %q", script, errs)
+		}
+	}
+	if out, errs, st := Run(t, sb, "ln -s mine other-link && rm other-link"); st.Code != 0 {
+		t.Errorf("another link: %q, %q", out, errs)
 	}
 }
 

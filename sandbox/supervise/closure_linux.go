@@ -163,8 +163,11 @@ func (p *treePolicy) MayMove(from, to string) bool { return p.protection.MayMove
 // Moving implements enforce.Policy.
 func (p *treePolicy) Moving() (over func()) { return p.set.Moving() }
 
-// MayLink implements enforce.Policy.
-func (p *treePolicy) MayLink(rel string) bool { return p.protection.MayLink(rel) }
+// MayLink implements enforce.Policy. No link is made where a directory would be closed, or
+// would be on the way to something closed: what comes there later would be elsewhere, and open.
+func (p *treePolicy) MayLink(rel string) bool {
+	return p.protection.MayLink(rel) && !p.Closed(rel, true) && !p.set.Matcher().Leads(rel)
+}
 
 // inside reports whether a process, or thread, is of a command that is not private, or
 // descends from a command. What has lost its shepherd is not inside any more: it is about
