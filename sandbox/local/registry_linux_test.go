@@ -143,6 +143,34 @@ func TestSymlinkedProject(t *testing.T) {
 	}
 }
 
+// TestLinksBySymlinkedProject: closed and protected links lead to the project by both of its
+// names.
+func TestLinksBySymlinkedProject(t *testing.T) {
+	spec := sandboxtest.Spec(t, -1)
+	real := spec.WorkingDir
+	spec.WorkingDir, spec.Rules = filepath.Join(t.TempDir(), "link"), &sandbox.Rules{}
+	for link, target := range map[string]string{spec.WorkingDir: real, real + "/a.pem": spec.WorkingDir + "/shown", real + "/.vscode": spec.WorkingDir + "/ide"} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{".gooseignore": "*.pem\n", "shown": "secret\n"} {
+		if err := os.WriteFile(filepath.Join(real, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(real, "ide"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sb := sandboxtest.Create(t, newLocal(t), spec)
+	if _, err := sb.(sandbox.RuleKeeper).ProtectNamed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, _ := sandboxtest.Run(t, sb, "cat shown a.pem; echo x > ide/tasks.json && echo written"); out != "" {
+		t.Errorf("got %q %q", out, errs)
+	}
+}
+
 // TestKillSinceBesideForker: an old process that forks all the time keeps nothing
 // alive that came after the mark, and nothing from ending.
 func TestKillSinceBesideForker(t *testing.T) {

@@ -71,8 +71,11 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 func (c *closure) linked(r *gitReader, links []string) (ends, on []string, err error) {
 	for _, link := range links {
 		to, ok := r.follow(link, func(link string) { on = append(on, link) })
-		if !ok {
-			continue // nothing inside writes there
+		if !ok { // by another name of a directory, perhaps
+			var err error
+			if to, err = filepath.EvalSymlinks(link); err != nil || !slices.ContainsFunc(c.guarded, func(g guarded) bool { return isIn(to, g.tree) }) {
+				continue
+			}
 		}
 		if !slices.ContainsFunc(c.guarded, func(g guarded) bool { return len(below(g.tree, to)) > 0 }) {
 			return nil, nil, fmt.Errorf("%s is a link to all of %s, where nothing could be written then; remove it", link, to)
