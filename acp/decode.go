@@ -19,6 +19,11 @@ func decode(raw []byte, v any) error {
 	return decodeValue(raw, reflect.ValueOf(v).Elem(), "", false)
 }
 
+// Decode reads a raw JSON object, valid as everything is that came over a connection, into
+// the struct that v points to, by the exact names of its members as other programs do:
+// encoding/json takes "Path" for "path". A member of the wrong type counts as absent.
+func Decode(object json.RawMessage, v any) error { return decode(object, v) }
+
 // decodeParams is decode for a request's parameters; its error is -32602.
 func decodeParams(raw []byte, v any) error {
 	if raw == nil {

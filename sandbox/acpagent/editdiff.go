@@ -1,6 +1,10 @@
 package acpagent
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"gander.dev/gander/acp"
+)
 
 // EditOf is the file that a call of the developer server's text_editor works on, and
 // what it changes as ACP's diff; nil for a call that changes nothing, or of which
@@ -13,7 +17,7 @@ func EditOf(arguments json.RawMessage) (path string, diff any) {
 		OldStr   *string `json:"old_str"`
 		NewStr   *string `json:"new_str"`
 	}
-	if json.Unmarshal(arguments, &a) != nil || a.Path == "" {
+	if acp.Decode(arguments, &a) != nil || a.Path == "" {
 		return "", nil
 	}
 	switch {

@@ -13,8 +13,9 @@ func TestEditOf(t *testing.T) {
 		`{"command":"view","path":"/p/a"}`:                                    `/p/a null`,
 		`{"command":"str_replace","path":"/p/a"}`:                             `/p/a null`,
 		`{"command":"write","file_text":"z"}`:                                 ` null`,
-		`[]`:                                                                  ` null`,
-		``:                                                                    ` null`,
+		`{"command":"write","path":"/p/a","file_text":"z","Path":"/p/b"}`:     `/p/a {"newText":"z","path":"/p/a","type":"diff"}`,
+		`[]`: ` null`,
+		``:   ` null`,
 	} {
 		path, diff := EditOf(json.RawMessage(arguments))
 		raw, err := json.Marshal(diff)

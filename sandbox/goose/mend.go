@@ -87,7 +87,7 @@ func (m *mender) toolCall(update json.RawMessage) json.RawMessage {
 	c := &call{tool: strings.TrimPrefix(u.Meta.Goose.ToolCall.ToolName, "developer__")} // so named when it is an MCP server
 	kind, own := kinds[c.tool]
 	if own { // other tools may mean something else by these words
-		_ = json.Unmarshal(u.RawInput, &c.input)
+		_ = acp.Decode(u.RawInput, &c.input)
 	}
 	if c.tool == "text_editor" {
 		_, c.edit = acpagent.EditOf(u.RawInput)

@@ -241,3 +241,12 @@ func TestCallsThatNeverEnd(t *testing.T) {
 		t.Errorf("%d calls are kept", len(m.calls))
 	}
 }
+
+// The file that a call names is the one that its tool takes, whatever a model writes besides.
+func TestMendReadsAsToolsRead(t *testing.T) {
+	call := `{"sessionUpdate":"tool_call","toolCallId":"c","title":"edit","rawInput":{"path":"Makefile","before":"a","after":"b","Path":"notes"},"_meta":{"goose":{"toolCall":{"toolName":"edit"}}}}`
+	m := newMender()
+	if got := string(acp.Member(m.mend(json.RawMessage(call)), "locations")); got != `[{"path":"Makefile"}]` {
+		t.Errorf("locations %s", got)
+	}
+}

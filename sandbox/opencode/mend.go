@@ -105,7 +105,7 @@ func (m *mender) mend(update json.RawMessage) json.RawMessage {
 		return nil
 	}
 	c.last = bytes.Clone(update)
-	_ = json.Unmarshal(u.RawInput, &c.input) // other tools have other fields
+	_ = acp.Decode(u.RawInput, &c.input) // other tools have other fields
 	if len(u.RawInput) > 0 {
 		c.arguments = bytes.Clone(u.RawInput)
 	}

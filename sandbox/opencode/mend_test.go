@@ -248,3 +248,13 @@ func TestTitles(t *testing.T) {
 		}
 	}
 }
+
+// What a call has written is what its tool took, whatever a model writes besides.
+func TestMendReadsAsToolsRead(t *testing.T) {
+	m := newMender("/p")
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"write","kind":"edit"}`))
+	done := m.mend(json.RawMessage(`{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","rawInput":{"filePath":"/p/Makefile","content":"x","FilePath":"/p/notes"},"rawOutput":{"metadata":{"exists":false}}}`))
+	if got := string(acp.Member(done, "content")); !strings.Contains(got, `"/p/Makefile"`) {
+		t.Errorf("content %s", got)
+	}
+}

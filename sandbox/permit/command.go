@@ -24,20 +24,13 @@ func commandSubject(s Subject, input map[string]json.RawMessage, dir string) (Su
 		switch {
 		case slices.Contains(harmlessKeys, key) || string(raw) == "null":
 		case slices.Contains(directoryKeys, key):
-			var d string
-			if json.Unmarshal(raw, &d) != nil {
-				return Subject{}, "", false
-			}
-			if !filepath.IsAbs(d) {
-				d = filepath.Join(dir, d)
-			}
-			dir = filepath.Clean(d)
 		default:
 			return Subject{}, "", false
 		}
 	}
+	dir, ok := Directory(input, dir)
 	var line string
-	if json.Unmarshal(input["command"], &line) != nil {
+	if !ok || json.Unmarshal(input["command"], &line) != nil {
 		return Subject{}, "", false
 	}
 	text, ok := Structure(line)
@@ -46,6 +39,26 @@ func commandSubject(s Subject, input map[string]json.RawMessage, dir string) (Su
 	}
 	s.Kind, s.Text, s.Dir = KindCommand, text, dir
 	return s, strings.TrimSpace(line), true
+}
+
+// Directory is the one in which a tool with an input runs its command, in a session in
+// dir. It reports false for an input that names several, of which each tool takes its own,
+// or something that is none.
+func Directory(input map[string]json.RawMessage, dir string) (string, bool) {
+	named := ""
+	for _, key := range directoryKeys {
+		raw, ok := input[key]
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		if named != "" || json.Unmarshal(raw, &named) != nil {
+			return "", false
+		}
+	}
+	if !filepath.IsAbs(named) {
+		named = filepath.Join(dir, named)
+	}
+	return filepath.Clean(named), true
 }
 
 // maxLine bounds the commands that are looked at, in bytes.

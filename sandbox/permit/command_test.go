@@ -142,6 +142,8 @@ func TestSubjects(t *testing.T) {
 		"null":                call("t", "other", `null`),
 		"an edit of no file":  call("edit", "edit", `{"diff":"x"}`),
 		"a command not known": call("shell", "execute", `{}`),
+		"two directories":     call("shell", "execute", `{"command":"git status","cwd":"/p","workdir":"/q"}`),
+		"no directory":        call("shell", "execute", `{"command":"git status","cwd":{}}`),
 	} {
 		if s, _, ok := SubjectOf(c); ok {
 			t.Errorf("%s: can be remembered as %+v", name, s)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/permit"
@@ -78,7 +77,9 @@ func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissio
 		r.recordPermission(t, id, sessions.Permission{Outcome: acp.WithFields(marshal(resp.Outcome), map[string]any{"_meta": map[string]string{"gander.dev/answered": why}})})
 		return resp, nil
 	}
-	ask.Options = q.offer()
+	if ask.Options = q.offer(); len(ask.Options) == 0 { // nobody could answer
+		return acp.CancelledOutcome(), nil
+	}
 	return r.s.keep(q, r.ask(ctx, t, &ask)), nil
 }
 
@@ -123,22 +124,14 @@ type question struct {
 
 // question reads a tool call that is asked about, with what its updates have said. mu is held.
 func (r *relay) question(call json.RawMessage) question {
-	var u struct {
-		ToolCallID string          `json:"toolCallId"`
-		Title      string          `json:"title"`
-		Kind       string          `json:"kind"`
-		Content    json.RawMessage `json:"content"`
-		Locations  json.RawMessage `json:"locations"`
-		RawInput   json.RawMessage `json:"rawInput"`
+	u, tc := r.askedAbout(call)
+	if tc != nil && tc.several {
+		return question{isolated: r.b.sb.Info().Isolated}
 	}
-	_ = json.Unmarshal(call, &u) // what cannot be read is not remembered
 	c := permit.Call{Agent: r.b.agent.Name(), Tool: u.Title, Kind: u.Kind, Input: u.RawInput, Dir: r.s.cwd}
 	c.Paths = append(pathsIn(u.Locations, ""), pathsIn(u.Content, "diff")...)
-	if tc := r.tools.find(u.ToolCallID); tc != nil {
+	if tc != nil {
 		c.Tool, c.Kind = cmp.Or(tc.tool, c.Tool), cmp.Or(tc.kind, c.Kind)
-		if isEmpty(c.Input) {
-			c.Input = tc.input
-		}
 		if len(c.Paths) == 0 {
 			c.Paths = tc.paths
 		}
@@ -146,6 +139,27 @@ func (r *relay) question(call json.RawMessage) question {
 	q := question{kind: c.Kind, isolated: r.b.sb.Info().Isolated}
 	q.subject, q.title, q.exact = permit.SubjectOf(c)
 	return q
+}
+
+// askedCall is a tool call as a question says it.
+type askedCall struct {
+	ToolCallID string          `json:"toolCallId"`
+	Title      string          `json:"title"`
+	Kind       string          `json:"kind"`
+	Content    json.RawMessage `json:"content"`
+	Locations  json.RawMessage `json:"locations"`
+	RawInput   json.RawMessage `json:"rawInput"`
+}
+
+// askedAbout reads a tool call that is asked about, for what is shown of it and for what is
+// decided alike: an input that the question does not say is the one that its updates, tc,
+// have said. mu is held.
+func (r *relay) askedAbout(call json.RawMessage) (u askedCall, tc *toolCall) {
+	_ = acp.Decode(call, &u) // what cannot be read is not remembered
+	if tc = r.tools.find(u.ToolCallID); tc != nil && !tc.several && isEmpty(u.RawInput) {
+		u.RawInput = tc.input
+	}
+	return u, tc
 }
 
 // isEmpty says that an input is absent, or an object without members.
@@ -158,8 +172,7 @@ func isEmpty(input json.RawMessage) bool {
 func pathsIn(list json.RawMessage, typ string) []string {
 	var paths []string
 	for _, raw := range listOf(list) {
-		var o struct{ Type, Path string }
-		if json.Unmarshal(raw, &o) == nil && o.Type == typ && o.Path != "" {
+		if o := fileOf(raw); o.Type == typ && o.Path != "" {
 			paths = append(paths, o.Path)
 		}
 	}
@@ -231,8 +244,8 @@ const maxOptionTitle = 60
 func (q *question) offer() []acp.PermissionOption {
 	var out []acp.PermissionOption
 	for _, o := range q.options {
-		allow := o.Kind == "allow_always"
-		if !allow && o.Kind != "reject_always" || choose(q.options, allow) == nil {
+		allow, always := forGood(o.Kind)
+		if !always || choose(q.options, allow) == nil {
 			out = append(out, o)
 			continue
 		}
@@ -253,6 +266,11 @@ func (q *question) offer() []acp.PermissionOption {
 	return out
 }
 
+// forGood says whether an option of a kind holds for good, and what it does.
+func forGood(kind string) (allow, always bool) {
+	return kind == "allow_always", kind == "allow_always" || kind == "reject_always"
+}
+
 // keep remembers an answer that is to hold for good and gives the agent one that
 // holds once: what agents remember is wider than what was asked. Goose remembers a
 // tool's name.
@@ -260,10 +278,13 @@ func (s *session) keep(q question, resp *acp.RequestPermissionResponse) *acp.Req
 	i := slices.IndexFunc(q.options, func(o acp.PermissionOption) bool {
 		return resp.Outcome.Outcome == "selected" && o.OptionID == resp.Outcome.OptionID
 	})
-	if i < 0 || !strings.HasSuffix(q.options[i].Kind, "_always") {
+	if i < 0 {
 		return resp
 	}
-	allow := q.options[i].Kind == "allow_always"
+	allow, always := forGood(q.options[i].Kind)
+	if !always {
+		return resp
+	}
 	once := choose(q.options, allow)
 	if once == nil {
 		return resp // the agent has no other way to say it

@@ -219,3 +219,113 @@ func TestPermissionOptionsOfOneID(t *testing.T) {
 		t.Errorf("the person refused once, and remembered is %+v, %v", rules, err)
 	}
 }
+
+// What a person is shown of a question is what the agent's tool takes, whatever else is
+// in its input: tools read the exact names, and a model may write any.
+func TestQuestionsAreReadAsToolsRead(t *testing.T) {
+	kind := "reject_once"
+	r := askRig(t, &kind, nil)
+	s := r.open(t)
+	for call, want := range map[string]string{
+		`{"toolCallId":"c","title":"run","kind":"execute","rawInput":{"command":"rm -rf x","Command":"ls"}}`:                       "rm -rf x   (in ",
+		`{"toolCallId":"c","title":"run","kind":"execute","rawInput":{"command":"rm -rf x"},"RawInput":{"command":"ls"}}`:          "rm -rf x   (in ",
+		`{"toolCallId":"c","title":"run","kind":"execute","rawInput":{"command":"make","workdir":"/tmp/elsewhere"}}`:               "make   (in /tmp/elsewhere)",
+		`{"toolCallId":"c","title":"run","kind":"execute","rawInput":{"command":"make","cwd":"below"}}`:                            "/below)",
+		`{"toolCallId":"c","title":"edit","kind":"edit","locations":[{"path":"/p/Makefile","Path":"/p/notes"}],"rawInput":{}}`:     "edit   (in ",
+		`{"toolCallId":"c","title":"run","kind":"execute","rawInput":{"command":"make","cwd":"/tmp/here","workdir":"/tmp/there"}}`: "make",
+	} {
+		before := len(r.editor.Asked())
+		r.answers(t, s.SessionID, call)
+		asked := r.editor.Asked()
+		if len(asked) != before+1 {
+			t.Fatalf("%s: not asked", call)
+		}
+		req := asked[before]
+		title := stringOf(acp.Member(req.ToolCall, "title"))
+		if !strings.HasPrefix(title, want) && !strings.HasSuffix(title, want) {
+			t.Errorf("%s is shown as %q, want %q", call, title, want)
+		}
+		for _, o := range req.Options {
+			if o.Kind == "allow_always" && (strings.Contains(o.Name, "notes") || strings.Contains(o.Name, ": ls")) {
+				t.Errorf("%s: %q would be remembered", call, o.Name)
+			}
+		}
+	}
+}
+
+// A question that does not say its input is about the one that the call was announced with,
+// and shows it.
+func TestQuestionsShowTheCallThatTheyAreAbout(t *testing.T) {
+	kind := "reject_once"
+	r := askRig(t, &kind, func(r *rig) {
+		r.agent.onTurn = askAbout(
+			[]string{`{"sessionUpdate":"tool_call","toolCallId":"c","title":"bash","kind":"execute","rawInput":{"command":"rm -rf x"}}`},
+			`{"toolCallId":"c","title":"git status"}`, gooseOptions())
+	})
+	r.answers(t, r.open(t).SessionID, "go")
+	if title := stringOf(acp.Member(r.editor.Asked()[0].ToolCall, "title")); !strings.HasPrefix(title, "rm -rf x ") {
+		t.Errorf("the question about rm is shown as %q", title)
+	}
+}
+
+// Two calls of one id, which a model may choose, cannot be told apart: neither what the
+// person said for good nor the option "permissions" answers for them.
+func TestQuestionsAboutTwoCallsOfOneID(t *testing.T) {
+	kind := "reject_once"
+	for name, second := range map[string]string{
+		"a call that reads": `{"sessionUpdate":"tool_call","toolCallId":"c","title":"tree","kind":"read","rawInput":{"path":"."}}`,
+		"another command":   `{"sessionUpdate":"tool_call","toolCallId":"c","title":"bash","kind":"execute","rawInput":{"command":"git status"}}`,
+	} {
+		r := askRig(t, &kind, func(r *rig) {
+			r.opts.Approve = PermissionsReads
+			r.agent.onTurn = askAbout(
+				[]string{`{"sessionUpdate":"tool_call","toolCallId":"c","title":"bash","kind":"execute","rawInput":{"command":"rm -rf x"}}`, second},
+				`{"toolCallId":"c","title":"bash"}`, gooseOptions())
+		})
+		project := t.TempDir()
+		subject, title, _ := permit.SubjectOf(permit.Call{Agent: "duck", Tool: "bash", Kind: "execute", Input: json.RawMessage(`{"command":"git status"}`), Dir: project})
+		if _, err := r.opts.Permissions.Add(project, permit.Rule{Subject: subject, Title: title, Allow: true, Isolated: true}); err != nil {
+			t.Fatal(err)
+		}
+		if got, asked := r.answers(t, r.editor.NewSession(t, project).SessionID, "go"); got != "reject_once" || !asked {
+			t.Errorf("%s: answered %q, asked %v", name, got, asked)
+		}
+	}
+}
+
+// askAbout is a turn that says updates and asks.
+func askAbout(updates []string, call string, options []acp.PermissionOption) func(context.Context, *fakeConv, string) (*acp.PromptResponse, error) {
+	return func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+		for _, u := range updates {
+			c.update(u)
+		}
+		resp, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{SessionID: "inner", ToolCall: json.RawMessage(call), Options: options})
+		if err != nil {
+			return nil, err
+		}
+		c.a.journal.add("answered %s", cmp.Or(resp.Outcome.OptionID, resp.Outcome.Outcome))
+		return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+	}
+}
+
+// A question that nobody can answer is not put, and an option of a kind that is none of
+// ACP's holds for good in nobody's project.
+func TestPermissionOptionsThatMeanNothing(t *testing.T) {
+	kind := "no_always"
+	odd := []acp.PermissionOption{{OptionID: "a", Name: "Allow once", Kind: "no_always"}, {OptionID: "b", Name: "No", Kind: "reject_once"}}
+	one := []acp.PermissionOption{{OptionID: "a", Name: "Yes", Kind: "allow_once"}, {OptionID: "a", Name: "No", Kind: "reject_once"}}
+	for name, tt := range map[string]struct {
+		options []acp.PermissionOption
+		answer  string
+		asked   bool
+	}{"none is left": {one, "cancelled", false}, "an unknown kind": {odd, "a", true}} {
+		r := askRig(t, &kind, func(r *rig) { r.agent.onTurn = askAbout(nil, shellCall("git push"), tt.options) })
+		project := t.TempDir()
+		if got, asked := r.answers(t, r.editor.NewSession(t, project).SessionID, "go"); got != tt.answer || asked != tt.asked {
+			t.Errorf("%s: answered %q, asked %v", name, got, asked)
+		}
+		if rules, err := r.opts.Permissions.Rules(project); err != nil || len(rules) != 0 {
+			t.Errorf("%s: remembered is %+v, %v", name, rules, err)
+		}
+	}
+}

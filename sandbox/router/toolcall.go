@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/permit"
 )
 
 // toolCall is a tool call that has no final status yet.
@@ -23,6 +24,9 @@ type toolCall struct {
 	tool  string
 	input json.RawMessage
 	paths []string
+	// several says that the id stands for calls that differ: models choose ids, and which
+	// one is asked about cannot be told.
+	several bool
 }
 
 // toolCalls are the open tool calls of a turn in the order they came. There are
@@ -117,10 +121,9 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 		tc = &toolCall{id: u.ToolCallID, printed: r.s.leaks.pieces()}
 		r.tools = append(r.tools, tc)
 	}
-	if u.Kind != "" {
-		tc.kind = u.Kind
+	if !tc.learn(kind, &u) {
+		tc.several = true
 	}
-	tc.learn(kind, &u)
 	if kind == "tool_call" && tc.kind == "execute" && r.s.showsTerminals() {
 		tc.terminal = &terminal{id: u.ToolCallID, cwd: r.s.cwd}
 	}
@@ -136,8 +139,13 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 // maxInput bounds the input that is kept of a tool call, in bytes.
 const maxInput = 16 << 10
 
-// learn keeps what a question about the call may need.
-func (tc *toolCall) learn(kind string, u *toolUpdate) {
+// learn keeps what a question about the call may need. It reports false for the
+// announcement of another call than the one that is open.
+func (tc *toolCall) learn(kind string, u *toolUpdate) (same bool) {
+	before := *tc
+	if u.Kind != "" {
+		tc.kind = u.Kind
+	}
 	if kind == "tool_call" {
 		tc.tool = toolName(u)
 	}
@@ -147,6 +155,8 @@ func (tc *toolCall) learn(kind string, u *toolUpdate) {
 	if len(u.locations) > 0 && len(u.locations) <= maxInput {
 		tc.paths = pathsIn(u.locations, "")
 	}
+	return kind != "tool_call" || before.tool == "" ||
+		before.tool == tc.tool && before.kind == tc.kind && (before.input == nil || bytes.Equal(before.input, tc.input))
 }
 
 // toolName is what the agent calls the tool: goose says it in _meta, others have it
@@ -160,7 +170,7 @@ func toolName(u *toolUpdate) string {
 			} `json:"toolCall"`
 		} `json:"goose"`
 	}
-	if bytes.Contains(u.meta, []byte(`"toolName"`)) && json.Unmarshal(u.meta, &meta) == nil {
+	if bytes.Contains(u.meta, []byte(`"toolName"`)) && acp.Decode(u.meta, &meta) == nil {
 		return meta.Goose.ToolCall.ExtensionName + "/" + meta.Goose.ToolCall.ToolName
 	}
 	return stringOf(u.title)
@@ -186,11 +196,8 @@ func (r *relay) absolute(list json.RawMessage, typ string) ([]json.RawMessage, b
 	changed := false
 	objects := listOf(list)
 	for i, raw := range objects {
-		var o struct {
-			Type string `json:"type"`
-			Path string `json:"path"`
-		}
-		if json.Unmarshal(raw, &o) != nil || o.Type != typ || o.Path == "" || filepath.IsAbs(o.Path) {
+		o := fileOf(raw)
+		if o.Type != typ || o.Path == "" || filepath.IsAbs(o.Path) {
 			continue
 		}
 		changed = true
@@ -199,40 +206,38 @@ func (r *relay) absolute(list json.RawMessage, typ string) ([]json.RawMessage, b
 	return objects, changed
 }
 
+// namedFile is what a tool call's location or diff names.
+type namedFile struct {
+	Type string `json:"type"`
+	Path string `json:"path"`
+}
+
+func fileOf(object json.RawMessage) (f namedFile) {
+	_ = acp.Decode(object, &f) // anything else names none
+	return f
+}
+
 // describe puts command and directory where a person sees them when asked. mu is held.
 func (r *relay) describe(question json.RawMessage) json.RawMessage {
-	var u struct {
-		ToolCallID string          `json:"toolCallId"`
-		Title      string          `json:"title"`
-		Content    json.RawMessage `json:"content"`
-		Locations  json.RawMessage `json:"locations"`
-		RawInput   struct {
-			Command any `json:"command"`
-			CWD     any `json:"cwd"`
-		} `json:"rawInput"`
-	}
-	if json.Unmarshal(question, &u) != nil {
-		return question
-	}
+	u, tc := r.askedAbout(question)
 	set := r.mendPaths(u.Content, u.Locations)
-	if tc := r.tools.find(u.ToolCallID); tc != nil && tc.kind != "" {
+	if tc != nil && tc.kind != "" && !tc.several {
 		set["kind"] = tc.kind
 	}
-	dir := r.s.cwd
-	if d, ok := u.RawInput.CWD.(string); ok && filepath.IsAbs(d) {
-		dir = d
-	}
-	command, _ := u.RawInput.Command.(string)
-	command = strings.TrimSpace(command)
+	var input map[string]json.RawMessage
+	_ = json.Unmarshal(u.RawInput, &input) // anything else has no command
 	title := u.Title
-	if command != "" {
+	if command := strings.TrimSpace(stringOf(input["command"])); command != "" {
 		title = firstLine(command)
 		if len(listOf(u.Content)) == 0 {
 			set["content"] = []any{acp.ToolContent(command)}
 		}
 	}
+	if dir, ok := permit.Directory(input, r.s.cwd); ok && title != "" {
+		title = fmt.Sprintf("%s   (in %s)", title, dir)
+	}
 	if title != "" {
-		set["title"] = fmt.Sprintf("%s   (in %s)", title, dir)
+		set["title"] = title
 	}
 	return acp.WithFields(question, set)
 }
