@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// maxInFlight is how many requests of a peer may be unanswered at a time; more are refused.
-const maxInFlight = 4096
+// maxInFlight is how many requests of a peer may be unanswered at a time, and linesInFlight
+// how many lines of the largest size they may take together; more are refused.
+const (
+	maxInFlight   = 4096
+	linesInFlight = 4
+)
 
 // method answers one kind of request.
 type method func(ctx context.Context, params json.RawMessage) (any, error)
@@ -75,8 +79,9 @@ type answering struct {
 	fewer chan struct{} // holds a value when live has shrunk
 
 	// mu guards what follows.
-	mu   sync.Mutex
-	live map[*inbound]struct{}
+	mu    sync.Mutex
+	live  map[*inbound]struct{}
+	bytes int // of their lines
 }
 
 func newAnswering(l *link) *answering {
@@ -124,10 +129,11 @@ func (a *answering) accept(m message, h method) *inbound {
 func (a *answering) register(in *inbound) *Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.live) >= maxInFlight {
+	if len(a.live) >= maxInFlight || a.bytes+in.size > linesInFlight*a.link.opts.MaxLine {
 		return Internal("Too many requests are unanswered", nil)
 	}
 	a.live[in] = struct{}{}
+	a.bytes += in.size
 	return nil
 }
 
@@ -197,7 +203,10 @@ func (a *answering) failure(in *inbound, err error) *Error {
 func (a *answering) forget(in *inbound) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.live, in)
+	if _, ok := a.live[in]; ok {
+		delete(a.live, in)
+		a.bytes -= in.size
+	}
 	select {
 	case a.fewer <- struct{}{}:
 	default:

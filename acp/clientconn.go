@@ -73,7 +73,7 @@ func (c *ClientConn) SessionUpdate(ctx context.Context, n *SessionNotification) 
 		if !isChunk(kind) {
 			f.update = 0
 		}
-		return c.link.out.add(f, hardBacklog)
+		return c.link.out.add(f, lastUpdates)
 	}
 	return c.sendLarge(n.SessionID, update, meta)
 }
@@ -87,7 +87,7 @@ func (c *ClientConn) sendLarge(id SessionID, update, meta []byte) error {
 	for _, part := range fit(update, room, c.advertised(kindNotice)) {
 		f := updateFrame(id, part, meta)
 		f.update = 0
-		if err := c.link.out.add(f, hardBacklog); err != nil {
+		if err := c.link.out.add(f, lastUpdates); err != nil {
 			return err
 		}
 	}

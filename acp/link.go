@@ -52,6 +52,7 @@ type link struct {
 	ready   chan struct{} // closed when rpc is set
 	current message       // what Handle is about; of the reading goroutine only
 
+	asking chan struct{} // holds a token while a call is sent, or waits for room
 	lastID atomic.Uint64
 	calls  sync.Map // ids of our calls that have no response yet, as uint64
 
@@ -65,7 +66,8 @@ func newLink(ctx context.Context, rwc io.ReadWriteCloser, o *Options) *link {
 	opts := o.withDefaults()
 	l := &link{
 		opts: opts, rwc: rwc, lines: newLineReader(rwc, opts.MaxLine), out: newOutbox(),
-		ready: make(chan struct{}), readDone: make(chan struct{}), writeDone: make(chan struct{}),
+		asking: make(chan struct{}, 1),
+		ready:  make(chan struct{}), readDone: make(chan struct{}), writeDone: make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	return l
@@ -125,10 +127,11 @@ func (l *link) ReadObject(v any) error {
 		if l.opts.Trace != nil {
 			l.opts.Trace(In, line)
 		}
+		size := len(line)
 		if line = tidy(line); len(line) == 0 {
 			continue
 		}
-		object := l.sort(line)
+		object := l.sort(line, size)
 		if object == nil {
 			continue
 		}
@@ -146,9 +149,10 @@ func (l *link) endOfReading(err error) error {
 	return err
 }
 
-// sort deals with one line, or returns what the library is to see of it.
-func (l *link) sort(line []byte) []byte {
+// sort deals with one line, which had size bytes, or returns what the library is to see of it.
+func (l *link) sort(line []byte, size int) []byte {
 	m, refused := parse(mend(line))
+	m.size = size
 	switch {
 	case m.response && l.answers(m.id):
 		return response(m)
@@ -251,9 +255,13 @@ func (l *link) call(ctx context.Context, method string, params any) (json.RawMes
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := l.turn(ctx); err != nil {
+		return nil, err
+	}
 	id := l.lastID.Add(1)
 	l.calls.Store(id, nil)
 	waiter, err := l.rpc.DispatchCall(ctx, method, params, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
+	<-l.asking
 	if err != nil {
 		l.calls.Delete(id)
 		return nil, callError(err)
@@ -265,6 +273,25 @@ func (l *link) call(ctx context.Context, method string, params any) (json.RawMes
 		return nil, ctx.Err()
 	}
 	return result, callError(err)
+}
+
+// turn waits until it is a call's turn to be sent, which l.asking holds: one at a time, and
+// to a client only when it has read most of what was sent. Agents ask as much as they like,
+// and a client is not given up for that.
+func (l *link) turn(ctx context.Context) error {
+	select {
+	case l.asking <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if l.limit > 0 {
+		l.out.room(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		<-l.asking
+		return err
+	}
+	return nil
 }
 
 // ask is call with a typed result.

@@ -12,6 +12,7 @@ type message struct {
 	err    *Error
 
 	response bool // it has an id and no method
+	size     int  // of the line that all of it is a part of, in bytes
 }
 
 func (m *message) isRequest() bool { return m.method != "" && m.id != nil }

@@ -9,6 +9,7 @@ import (
 const (
 	softBacklog = 1 << 20  // bytes unwritten beyond which updates wait
 	hardBacklog = 64 << 20 // bytes unwritten beyond which the peer is given up
+	lastUpdates = 32 << 20 // bytes unwritten beyond which updates that do not wait are dropped: answers need room
 	batchSize   = 64 << 10 // bytes written at once, when there are that many
 
 	// The writer counts as behind, and merges chunks, from here on.
