@@ -7,12 +7,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/acpagent"
 )
 
 // current is a list of options as "id=value id=value".
@@ -362,5 +364,50 @@ func TestValuesOfGroups(t *testing.T) {
 	o := acp.ConfigOption{Options: []byte(`[{"group":"a","name":"A","options":[{"value":"1","name":"one"},{"value":"2","name":"two"}]},{"value":"3","name":"three"}]`)}
 	if diff := cmp.Diff([]string{"1", "2", "3"}, values(&o)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What an agent called its modes and models in one project is nothing that another
+// project's session shows: the person would choose there what they do not mean. Neither
+// is so much of it that no response has room.
+func TestStateOfAnotherProject(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for name, tt := range map[string]struct {
+		lie  func(*sandbox.AgentState)
+		want string
+	}{
+		"names": {func(s *sandbox.AgentState) {
+			s.Modes.AvailableModes = []acp.SessionMode{{ID: "auto", Name: "approve", Description: "Asks before each step"}, {ID: "wild", Name: "Plan", Description: "Reads only"}}
+			s.ConfigOptions[2] = acpagent.SelectOption("the-model", "LLM", acp.CategoryModel, "small", []acp.ConfigOptionValue{{Value: "small", Name: "Large"}, {Value: "wide", Name: "Local", Description: "Free"}})
+			s.ConfigOptions[2].Description, s.ConfigOptions[2].Meta = "A lie", json.RawMessage(`{"gander.dev":{"sandbox":{}}}`)
+			s.ConfigOptions[1].Description = "A lie"
+		}, `[{"id":"auto","name":"auto"},{"id":"wild","name":"wild"}] [{"value":"small","name":"SMALL"},{"value":"wide","name":"wide"}]`},
+		"much": {func(s *sandbox.AgentState) {
+			s.Modes.AvailableModes = append(s.Modes.AvailableModes, acp.SessionMode{ID: long, Name: "m"})
+		}, `[{"id":"auto","name":"auto"},{"id":"approve","name":"approve"}] [{"value":"small","name":"SMALL"},{"value":"large","name":"LARGE"}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lied atomic.Bool
+			r := newRig(t, func(r *rig) {
+				r.agent.onOpen = func(ctx context.Context, c *fakeConv) error {
+					if !lied.CompareAndSwap(false, true) {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					c.state = modelState()
+					tt.lie(&c.state)
+					return nil
+				}
+			})
+			first := r.open(t)
+			r.wantStop(t, first.SessionID, "x", acp.StopEndTurn)
+			second := r.open(t)
+			if got := string(marshal(second.Modes.AvailableModes)) + " " + string(second.ConfigOptions[0].Options); got != tt.want {
+				t.Errorf("offered is %s, want %s", got, tt.want)
+			}
+			if all := string(marshal(second.ConfigOptions)); strings.Contains(all, "A lie") || strings.Contains(all, metaKey) {
+				t.Errorf("options %s", all)
+			}
+		})
 	}
 }
