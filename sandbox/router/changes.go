@@ -289,9 +289,9 @@ const maxShownDiffs = 500
 // add remembers the diffs in a tool call's content.
 func (d shownDiffs) add(content json.RawMessage) {
 	for _, raw := range listOf(content) {
-		var item struct{ Type, Path, NewText string }
-		if json.Unmarshal(raw, &item) == nil && item.Type == "diff" && len(item.NewText) <= maxShownText && len(d) < maxShownDiffs {
-			d[item.Path] = item.NewText
+		text := shortText(acp.Member(raw, "newText"))
+		if f := fileOf(raw); f.Type == "diff" && text != nil && len(d) < maxShownDiffs {
+			d[f.Path] = *text
 		}
 	}
 }

@@ -13,9 +13,14 @@ import (
 // dialFiles is the host's side of the files door. What comes through it was written
 // inside, by anybody: it gets no further than the agent's own requests do.
 func (b *backend) dialFiles(context.Context) (net.Conn, error) {
+	select {
+	case b.relay.doors <- struct{}{}:
+	default:
+		return nil, errors.New("too many connections for files are open")
+	}
 	here, there := net.Pipe()
 	b.output.wg.Go(func() { // ends with the connection
-		defer func() { _ = here.Close() }()
+		defer func() { _ = here.Close(); <-b.relay.doors }()
 		lines := bufio.NewScanner(here)
 		lines.Buffer(nil, 6*maxText+1<<10) // a text of control characters, as JSON
 		answers := json.NewEncoder(here)

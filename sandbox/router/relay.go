@@ -17,6 +17,9 @@ type relay struct {
 	s *session
 	b *backend
 
+	files chan struct{} // holds a token for each file that passes
+	doors chan struct{} // holds a token for each connection of dialFiles
+
 	// mu guards what follows. It is held while an update is passed on, so that
 	// none is on its way any more when end returns.
 	mu    sync.Mutex
@@ -29,7 +32,9 @@ type relay struct {
 	use   shownUse
 }
 
-func newRelay(b *backend) *relay { return &relay{s: b.s, b: b} }
+func newRelay(b *backend) *relay {
+	return &relay{s: b.s, b: b, files: make(chan struct{}, maxFiles), doors: make(chan struct{}, maxFiles)}
+}
 
 // begin makes the agent's updates part of a turn; before are the files, nil where they
 // are not compared.
@@ -40,7 +45,7 @@ func (r *relay) begin(t *turn, before *changes.Before) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn, r.ctx, r.shown = t, ctx, shownDiffs{}
-	r.was = wholeTexts{files: r.s.files, before: before, written: map[string]string{}}
+	r.was = wholeTexts{files: r.s.files, before: before, written: map[string]*string{}}
 	r.stop = func() { detach(); cancel() }
 }
 
@@ -55,17 +60,22 @@ func (r *relay) end(reason string) shownDiffs {
 		status = "failed"
 	}
 	for _, tc := range r.tools.all() {
-		update := acp.ToolCallFinal(tc.id, status, reason)
-		if tc.terminal != nil {
-			update = tc.terminal.final(update, status, reason)
-		}
-		r.s.record(r.turn.id, sessions.Update{Sent: []json.RawMessage{update}})
-		r.s.send(r.ctx, update)
+		r.endTool(tc, status, reason)
 	}
 	r.sayCost()
 	r.stop()
 	r.turn, r.tools, r.was = nil, toolCalls{}, wholeTexts{}
 	return r.shown
+}
+
+// endTool gives a tool call that the agent has left open a final status. mu is held.
+func (r *relay) endTool(tc *toolCall, status, reason string) {
+	update := acp.ToolCallFinal(tc.id, status, reason)
+	if tc.terminal != nil {
+		update = tc.terminal.final(update, status, reason)
+	}
+	r.s.record(r.turn.id, sessions.Update{Sent: []json.RawMessage{update}})
+	r.s.send(r.ctx, update)
 }
 
 // say puts an update of gander's own into the turn; it reports false when none runs.

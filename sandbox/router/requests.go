@@ -24,13 +24,28 @@ func (r *relay) HandleRequest(ctx context.Context, method string, params json.Ra
 	defer context.AfterFunc(t.ctx, stop)()
 	switch method {
 	case methodReadTextFile:
-		return r.b.readTextFile(ctx, params)
+		return r.oneFile(ctx, params, r.b.readTextFile)
 	case methodWriteTextFile:
-		return r.b.writeTextFile(ctx, params)
+		return r.oneFile(ctx, params, r.b.writeTextFile)
 	case acp.MethodCreateElicitation:
 		return r.elicit(ctx, t, params)
 	}
 	return nil, acp.ErrMethodNotFound
+}
+
+// maxFiles bounds the files that pass at a time, each of them in memory, and the
+// connections that ask for some.
+const maxFiles = 8
+
+// oneFile is do when its turn has come.
+func (r *relay) oneFile(ctx context.Context, params json.RawMessage, do func(context.Context, json.RawMessage) (any, error)) (any, error) {
+	select {
+	case r.files <- struct{}{}:
+		defer func() { <-r.files }()
+		return do(ctx, params)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (b *backend) readTextFile(ctx context.Context, params json.RawMessage) (any, error) {

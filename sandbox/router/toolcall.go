@@ -103,7 +103,7 @@ func (u *toolUpdate) final() bool { return u.Status == "completed" || u.Status =
 // the update must not be recorded. mu is held.
 func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, error) {
 	u := readToolUpdate(update)
-	if u.ToolCallID == "" {
+	if u.ToolCallID == "" || len(u.ToolCallID) > maxInput {
 		return update, nil
 	}
 	set := r.mendPaths(u.content, u.locations)
@@ -118,6 +118,10 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 	}
 	tc := r.tools.find(u.ToolCallID)
 	if tc == nil {
+		if len(r.tools) >= maxOpenTools {
+			r.endTool(r.tools[0], "failed", "Too many tool calls are open at a time.")
+			r.tools.remove(r.tools[0].id)
+		}
 		tc = &toolCall{id: u.ToolCallID, printed: r.s.leaks.pieces()}
 		r.tools = append(r.tools, tc)
 	}
@@ -136,18 +140,22 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 	return acp.WithFields(update, set), tc.printed.next(u.meta)
 }
 
-// maxInput bounds the input that is kept of a tool call, in bytes.
-const maxInput = 16 << 10
+const (
+	// maxInput bounds the input that is kept of a tool call, and each of its names, in bytes.
+	maxInput = 16 << 10
+	// maxOpenTools bounds the open tool calls of a turn; of more the first are ended.
+	maxOpenTools = 500
+)
 
 // learn keeps what a question about the call may need. It reports false for the
 // announcement of another call than the one that is open.
 func (tc *toolCall) learn(kind string, u *toolUpdate) (same bool) {
 	before := *tc
-	if u.Kind != "" {
+	if u.Kind != "" && len(u.Kind) <= maxInput {
 		tc.kind = u.Kind
 	}
-	if kind == "tool_call" {
-		tc.tool = toolName(u)
+	if name := toolName(u); kind == "tool_call" && len(name) <= maxInput {
+		tc.tool = name
 	}
 	if len(u.rawInput) > 0 && len(u.rawInput) <= maxInput && !isEmpty(u.rawInput) {
 		tc.input = bytes.Clone(u.rawInput)
@@ -214,6 +222,9 @@ type namedFile struct {
 
 func fileOf(object json.RawMessage) (f namedFile) {
 	_ = acp.Decode(object, &f) // anything else names none
+	if len(f.Path) > maxInput {
+		f.Path = ""
+	}
 	return f
 }
 

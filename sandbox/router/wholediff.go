@@ -13,40 +13,55 @@ import (
 // they write, and a difference without the text before would show a new file.
 type wholeTexts struct {
 	files   *comparer
-	before  *changes.Before   // nil: not known
-	written map[string]string // by the turn so far, of the files that it wrote as a whole
+	before  *changes.Before    // nil: not known
+	written map[string]*string // by the turn so far, of the files that it wrote as a whole; nil: too long to be kept
 }
+
+// maxCompleted bounds what an update is completed with, in bytes.
+const maxCompleted = 4 << 20
 
 // complete gives the differences in a tool call's content that do not say what was
 // before the text of then. What is not known, of files that are not compared or are no
-// text, stays out, as for a new file. Paths are absolute.
+// text, stays out, as for a new file, and so does what would be more than maxCompleted
+// together. Paths are absolute.
 func (w *wholeTexts) complete(content json.RawMessage) (list []json.RawMessage, changed bool) {
 	list = listOf(content)
+	room := maxCompleted
 	for i, raw := range list {
-		var d struct {
-			Type, Path string
-			OldText    json.RawMessage
-			NewText    *string
-		}
-		if json.Unmarshal(raw, &d) != nil || d.Type != "diff" || d.NewText == nil {
+		old, text := acp.Member(raw, "oldText"), acp.Member(raw, "newText")
+		f := fileOf(raw)
+		if f.Type != "diff" || len(text) == 0 || text[0] != '"' {
 			continue
 		}
-		if len(d.OldText) == 0 {
-			if text, ok := w.text(d.Path); ok {
-				list[i], changed = acp.WithFields(raw, map[string]any{"oldText": text}), true
+		if len(old) == 0 && room > 0 {
+			if was, ok := w.text(f.Path); ok && len(was) <= room {
+				room -= len(was)
+				list[i], changed = acp.WithFields(raw, map[string]any{"oldText": was}), true
 			}
 		}
-		if whole := len(d.OldText) == 0 || bytes.Equal(d.OldText, []byte("null")); whole && len(w.written) < maxShownDiffs {
-			w.written[d.Path] = *d.NewText
+		if whole := len(old) == 0 || bytes.Equal(old, []byte("null")); whole && len(w.written) < maxShownDiffs {
+			w.written[f.Path] = shortText(text)
 		}
 	}
 	return list, changed
 }
 
+// shortText is a raw JSON string; nil for one that is too long to be kept.
+func shortText(raw json.RawMessage) *string {
+	if len(raw) > maxShownText {
+		return nil
+	}
+	text := stringOf(raw)
+	return &text
+}
+
 // text is what a file has, as far as the turn has changed it as a whole.
 func (w *wholeTexts) text(path string) (string, bool) {
 	if text, ok := w.written[path]; ok {
-		return text, true
+		if text == nil {
+			return "", false
+		}
+		return *text, true
 	}
 	if w.before == nil {
 		return "", false

@@ -1,0 +1,158 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gander.dev/gander/acp"
+)
+
+// What is kept of tool calls that never end is bounded, and each of them is ended.
+func TestManyOpenToolCalls(t *testing.T) {
+	const calls = maxOpenTools + 50
+	kept, bytes := 0, 0
+	r := newRig(t, func(r *rig) {
+		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			long := strings.Repeat("x", 1<<20)
+			c.update(`{"sessionUpdate":"tool_call","toolCallId":"a","title":"` + long + `","kind":"` + long + `"}`)
+			c.update(`{"sessionUpdate":"tool_call","toolCallId":"` + long + `","title":"t","kind":"other"}`)
+			for i := range calls {
+				c.update(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"c%d","title":"t","kind":"other"}`, i))
+				if i > 0 {
+					continue
+				}
+				for _, tc := range c.params.Client.(*relay).tools {
+					bytes += len(tc.id) + len(tc.kind) + len(tc.tool)
+				}
+			}
+			kept = len(c.params.Client.(*relay).tools)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	s := r.open(t)
+	r.wantStop(t, s.SessionID, "go", acp.StopEndTurn)
+	if kept > maxOpenTools || bytes > 3*maxInput {
+		t.Errorf("%d calls are kept, of the large ones %d bytes", kept, bytes)
+	}
+	ended := map[string]int{}
+	for _, u := range r.editor.Updates(s.SessionID) {
+		if tu := readToolUpdate(u); tu.final() {
+			ended[tu.ToolCallID]++
+		}
+	}
+	for i := range calls {
+		if id := fmt.Sprintf("c%d", i); ended[id] != 1 {
+			t.Errorf("%s ended %d times", id, ended[id])
+		}
+	}
+}
+
+// What was there before is added to an update as far as it is not much.
+func TestWholeTextsAreBounded(t *testing.T) {
+	p := newProject(t)
+	p.write(t, "big", strings.Repeat("0123456\n", 64<<10))
+	grown, kept := 0, 0
+	p.do = func(c *fakeConv) {
+		r := c.params.Client.(*relay)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		var diffs []string
+		for i := range maxShownDiffs + 100 {
+			path := p.dir + "/" + strings.Repeat("./", i) + "big"
+			diffs = append(diffs, fmt.Sprintf(`{"type":"diff","path":%q,"newText":""}`, path))
+		}
+		list, _ := r.was.complete(json.RawMessage("[" + strings.Join(diffs, ",") + "]"))
+		grown = len(marshal(list))
+		for i := range 5 {
+			r.was.written = map[string]*string{}
+			r.was.complete(json.RawMessage(fmt.Sprintf(`[{"type":"diff","path":"%s/n%d","newText":%q}]`, p.dir, i, strings.Repeat("x", maxShownText+1))))
+			for _, text := range r.was.written {
+				if text != nil {
+					kept += len(*text)
+				}
+			}
+		}
+	}
+	p.turnUpdates(t, "go")
+	if grown > 8<<20 || grown < 1<<19 || kept > 0 {
+		t.Errorf("the update grew to %d bytes, %d are kept of long texts", grown, kept)
+	}
+}
+
+// Few files at a time pass through gander, however many an agent asks for.
+func TestFilesAtATime(t *testing.T) {
+	const asked = 40
+	var mu sync.Mutex
+	now, most := 0, 0
+	project := t.TempDir()
+	if err := os.WriteFile(filepath.Join(project, "a.txt"), []byte("a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := newRigFor(t, acp.ClientCapabilities{FS: acp.FileSystemCapability{ReadTextFile: true}}, func(r *rig) {
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			var work sync.WaitGroup
+			for range asked {
+				work.Go(func() {
+					h := c.params.Client.(acp.RequestHandler)
+					if _, err := h.HandleRequest(ctx, methodReadTextFile, marshal(map[string]string{"path": filepath.Join(project, "a.txt")})); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			work.Wait()
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	r.editor.Request = func(context.Context, string, json.RawMessage) (any, error) {
+		mu.Lock()
+		now++
+		most = max(most, now)
+		mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
+		mu.Lock()
+		now--
+		mu.Unlock()
+		return map[string]string{"content": "a"}, nil
+	}
+	r.wantStop(t, r.editor.NewSession(t, project).SessionID, "go", acp.StopEndTurn)
+	if most > maxFiles {
+		t.Errorf("%d files passed at a time", most)
+	}
+}
+
+// Programs inside do not have gander read from ever more connections, of which each may
+// hold a long line.
+func TestConnectionsForFiles(t *testing.T) {
+	b := new(backend)
+	b.relay = newRelay(b)
+	var open []net.Conn
+	for range maxFiles {
+		c, err := b.dialFiles(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	if c, err := b.dialFiles(t.Context()); err == nil {
+		_ = c.Close()
+		t.Errorf("connection %d was made", maxFiles+1)
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	b.output.wg.Wait()
+	c, err := b.dialFiles(t.Context())
+	if err != nil {
+		t.Fatalf("after the others have ended: %v", err)
+	}
+	_ = c.Close()
+	b.output.wg.Wait()
+}
