@@ -168,7 +168,7 @@ func oneLine(s string) string {
 
 // cutAt is the longest beginning of s of at most n bytes that does not end inside a character.
 func cutAt(s string, n int) string {
-	for n > 0 && !utf8.RuneStart(s[n]) {
+	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
 		n--
 	}
 	return s[:n]

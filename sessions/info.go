@@ -221,7 +221,7 @@ func (f *fold) update(raw json.RawMessage) {
 	case acp.AgentMessageChunk:
 		text := stringOf(acp.Member(acp.Member(raw, "content"), "text"))
 		f.OutputChars += int64(utf8.RuneCountInString(text))
-		if f.Speaking != kind {
+		if f.Speaking != word(kind) {
 			f.Messages++
 		}
 	case "tool_call":
@@ -237,8 +237,17 @@ func (f *fold) update(raw json.RawMessage) {
 	case "usage_update", "available_commands_update", "current_mode_update", "config_option_update":
 		return
 	}
-	f.Speaking = kind
+	f.Speaking = word(kind)
 }
+
+// maxWord bounds a word, and maxAgentSession an id, that an agent may choose and that is
+// kept, in bytes.
+const (
+	maxWord         = 64
+	maxAgentSession = 1 << 10
+)
+
+func word(s string) string { return cutAt(s, min(len(s), maxWord)) }
 
 const maxUsage = 2 << 10 // bytes of a usage that is kept in an Info
 
@@ -263,7 +272,7 @@ func (f *fold) turn(id string, e TurnEvent) {
 		f.StopReason = ""
 		return
 	}
-	f.StopReason = e.StopReason
+	f.StopReason = acp.StopReason(word(string(e.StopReason)))
 	if len(e.Usage) > 0 && len(e.Usage) <= maxUsage {
 		f.Usage = e.Usage
 	}
@@ -277,7 +286,7 @@ func (f *fold) agentEvent(e AgentEvent) {
 	if !e.Resumed {
 		delete(f.AgentTurns, e.Agent)
 	}
-	if e.AgentSessionID != "" {
+	if e.AgentSessionID != "" && len(e.AgentSessionID) <= maxAgentSession {
 		if f.AgentSessions == nil {
 			f.AgentSessions = map[string]string{}
 		}

@@ -211,3 +211,47 @@ func TestRunsAreFinishedAndCleared(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+// However long the names are that an agent gives, a trace and the index stay small.
+func TestLongNamesAreNotKept(t *testing.T) {
+	dir, long := t.TempDir(), strings.Repeat("x", 1<<20)
+	call := sessions.Update{Update: json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + long + `","title":"t"}`)}
+	end := sessions.TurnEvent{Event: sessions.TurnEnd, Agent: "goose", AgentSessionID: long, StopReason: acp.StopReason(long)}
+	runs := openRuns(t, filepath.Join(dir, "runs"), nil)
+	trace := runs.Start(sessions.RunSession{TurnID: "long"}, time.Now())
+	for _, body := range []sessions.Body{call, end} {
+		trace.Record(sessions.Record{TurnID: "long", Body: body})
+	}
+	trace.Close()
+	store, err := sessions.Open(filepath.Join(dir, "sessions"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transcript, err := store.Create(sessions.Header{SessionID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []sessions.Body{
+		sessions.AgentEvent{Event: sessions.AgentStarted, Agent: "goose", AgentSessionID: long}, end,
+		sessions.Update{Update: json.RawMessage(`{"sessionUpdate":"` + long + `"}`)},
+	} {
+		if err := transcript.Append(sessions.Record{TurnID: "t", Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := transcript.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the index is written
+		if _, err := store.Info(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"runs/long.json", "sessions/index"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Size() > 100<<10 {
+			t.Errorf("%s has %d bytes", name, info.Size())
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -128,7 +128,7 @@ func (t *Trace) fold(r *Record) {
 		if b.Agent != "" {
 			x.AgentID = b.Agent
 		}
-		if b.AgentSessionID != "" {
+		if b.AgentSessionID != "" && len(b.AgentSessionID) <= maxAgentSession {
 			x.ProviderSessionID = b.AgentSessionID
 		}
 		x.Stderr = string(tail([]byte(b.Stderr), maxRunText))
@@ -156,7 +156,7 @@ func (t *Trace) turn(e TurnEvent) {
 		return
 	}
 	x := &t.run.Execution
-	x.StopReason, x.Error, x.DurationMS, x.Usage, x.Cost = e.StopReason, e.Error, e.DurationMS, e.Usage, e.Cost
+	x.StopReason, x.Error, x.DurationMS, x.Usage, x.Cost = acp.StopReason(word(string(e.StopReason))), head(e.Error), e.DurationMS, e.Usage, e.Cost
 	x.Code = 1
 	switch {
 	case e.Error != "":
@@ -238,6 +238,9 @@ func (t *Trace) say(text string) {
 }
 
 func (t *Trace) call(at time.Time, u *sessionUpdate) {
+	if len(u.ToolCallID) > maxRunRaw {
+		return
+	}
 	steps := t.run.Orchestration.Steps
 	i, known := t.calls[u.ToolCallID]
 	if !known {

@@ -56,6 +56,8 @@ const (
 	lastFrames = 500 * time.Millisecond
 	// killTime bounds the killing of an agent whose sandbox does not answer.
 	killTime = 5 * time.Second
+	// maxID bounds the id of a session, which is kept with the transcript, in bytes.
+	maxID = 1 << 10
 )
 
 // Session is a conversation with a running agent. It implements sandbox.AgentSession.
@@ -141,6 +143,9 @@ func (s *Session) open(ctx context.Context) error {
 	resp, err := s.conn.NewSession(ctx, &acp.NewSessionRequest{CWD: s.params.WorkingDir, MCPServers: s.servers()})
 	if err != nil {
 		return fmt.Errorf("session/new: %w", err)
+	}
+	if len(resp.SessionID) > maxID {
+		return fmt.Errorf("session/new: the session's id has %d bytes", len(resp.SessionID))
 	}
 	s.id = resp.SessionID
 	s.setState(resp.Modes, resp.ConfigOptions, resp.Meta)

@@ -460,3 +460,14 @@ func TestWithValue(t *testing.T) {
 		t.Errorf("the value of a switch is %q", got)
 	}
 }
+
+// The id of a session is kept for good.
+func TestSessionIDsAreShort(t *testing.T) {
+	agent := fakeAgent()
+	agent.OnNewSession = func(context.Context, *acp.NewSessionRequest) (*acp.NewSessionResponse, error) {
+		return &acp.NewSessionResponse{SessionID: acp.SessionID(strings.Repeat("x", maxID+1))}, nil
+	}
+	if _, _, err := open(t, agent, sandbox.SessionParams{}, Options{}); err == nil || !strings.Contains(err.Error(), "1025 bytes") {
+		t.Errorf("got %v", err)
+	}
+}

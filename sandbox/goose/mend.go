@@ -17,6 +17,8 @@ const (
 	// callLimit bounds the calls that are kept: those of a cancelled turn never end.
 	// When there are more, all are forgotten and their later updates pass as they are.
 	callLimit = 64
+	// maxInput bounds what is kept of what a call says of itself, in bytes.
+	maxInput = 1 << 20
 	// anchorSize is how much of the end of what was shown is looked for in the
 	// result of a tool, in bytes.
 	anchorSize = 512
@@ -83,6 +85,12 @@ func (m *mender) toolCall(update json.RawMessage) json.RawMessage {
 	}
 	if json.Unmarshal(update, &u) != nil {
 		return update
+	}
+	if len(u.ToolCallID) >= maxInput || len(u.Meta.Goose.ToolCall.ToolName) >= maxInput {
+		return update
+	}
+	if len(u.RawInput) > maxInput {
+		u.RawInput = nil
 	}
 	c := &call{tool: strings.TrimPrefix(u.Meta.Goose.ToolCall.ToolName, "developer__")} // so named when it is an MCP server
 	kind, own := kinds[c.tool]

@@ -250,3 +250,18 @@ func TestMendReadsAsToolsRead(t *testing.T) {
 		t.Errorf("locations %s", got)
 	}
 }
+
+// What is kept of calls that never end is bounded.
+func TestMendKeepsLittle(t *testing.T) {
+	long := strings.Repeat("x", maxInput)
+	m := newMender()
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"write","rawInput":{"path":"a","content":"` + long + `"},"_meta":{"goose":{"toolCall":{"toolName":"write"}}}}`))
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"d","title":"edit","rawInput":{"command":"write","path":"a","file_text":"` + long + `"},"_meta":{"goose":{"toolCall":{"toolName":"text_editor"}}}}`))
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + long + `","title":"t"}`))
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"e","title":"t","_meta":{"goose":{"toolCall":{"toolName":"` + long + `"}}}}`))
+	for id, c := range m.calls {
+		if len(id) >= maxInput || c.input.Content != nil || c.edit != nil || len(c.tool) >= maxInput {
+			t.Errorf("kept of %.10s: %.100v", id, c)
+		}
+	}
+}

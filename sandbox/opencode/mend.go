@@ -17,6 +17,9 @@ import (
 // maxCalls bounds the open tool calls of a turn; a call over it replaces all.
 const maxCalls = 256
 
+// maxInput bounds what is kept of what a call says of itself, in bytes.
+const maxInput = 1 << 20
+
 // A mender rewrites the updates of tool calls.
 type mender struct {
 	dir string
@@ -97,6 +100,9 @@ func (m *mender) mend(update json.RawMessage) json.RawMessage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if acp.UpdateKind(update) == "tool_call" {
+		if len(u.ToolCallID)+len(u.Title) >= maxInput {
+			return update
+		}
 		c := m.start(&u)
 		return acp.WithFields(update, c.fields())
 	}
@@ -104,9 +110,11 @@ func (m *mender) mend(update json.RawMessage) json.RawMessage {
 	if c == nil || bytes.Equal(c.last, update) { // opencode repeats itself; of a call that has ended, too
 		return nil
 	}
-	c.last = bytes.Clone(update)
-	_ = acp.Decode(u.RawInput, &c.input) // other tools have other fields
-	if len(u.RawInput) > 0 {
+	if c.last = nil; len(update) <= maxInput {
+		c.last = bytes.Clone(update)
+	}
+	if len(u.RawInput) > 0 && len(u.RawInput) <= maxInput {
+		_ = acp.Decode(u.RawInput, &c.input) // other tools have other fields
 		c.arguments = bytes.Clone(u.RawInput)
 	}
 	set := c.fields()
@@ -262,7 +270,7 @@ func (c *call) progress(u *toolUpdate, set map[string]any) {
 		now = strings.TrimSuffix(c.shown, "\n") + "\n" + now
 		set["content"] = []any{acp.ToolContent(now)}
 	}
-	if now == "" {
+	if now == "" || len(now) >= maxInput {
 		return
 	}
 	fresh := added(c.shown, now)

@@ -258,3 +258,18 @@ func TestMendReadsAsToolsRead(t *testing.T) {
 		t.Errorf("content %s", got)
 	}
 }
+
+// What is kept of calls that never end is bounded.
+func TestMendKeepsLittle(t *testing.T) {
+	long := strings.Repeat("x", maxInput)
+	m := newMender("/p")
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"bash","kind":"execute"}`))
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + long + `","title":"t"}`))
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"d","title":"` + long + `"}`))
+	m.mend(json.RawMessage(`{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"in_progress","rawInput":{"filePath":"/a","content":"` + long + `"},"content":[{"type":"content","content":{"type":"text","text":"` + long + `"}}]}`))
+	for id, c := range m.open {
+		if kept := len(id) + len(c.id) + len(c.tool) + len(c.arguments) + len(c.shown); kept >= maxInput || c.input.Content != nil {
+			t.Errorf("kept of %.10s: %d bytes", id, kept)
+		}
+	}
+}
