@@ -43,6 +43,8 @@ const (
 	editorTime = 10 * time.Second
 	// maxText bounds the text of a file that passes through, in bytes.
 	maxText = 8 << 20
+	// maxPath bounds a path that is asked for: systems have none that are longer.
+	maxPath = 32 << 10
 )
 
 // errNotEditors says that a file is not to be had from the editor: it is for the
@@ -165,7 +167,10 @@ func (p placed) check(write bool) (string, error) {
 // nothing inside can make it lead elsewhere.
 func (b *backend) reach(ctx context.Context, path string, write bool, do func(ctx context.Context, real string) error) error {
 	if !filepath.IsAbs(path) {
-		return acp.InvalidParams(fmt.Sprintf("path must be absolute, got %q", path), nil)
+		return acp.InvalidParams(fmt.Sprintf("path must be absolute, got %.200q", path), nil)
+	}
+	if len(path) > maxPath {
+		return acp.InvalidParams(fmt.Sprintf("path has %d bytes, more than the %d that one can have", len(path), maxPath), nil)
 	}
 	places, err := b.buffers.find(filepath.Clean(path))
 	if err != nil {

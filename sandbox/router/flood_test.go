@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -155,4 +156,45 @@ func TestConnectionsForFiles(t *testing.T) {
 	}
 	_ = c.Close()
 	b.output.wg.Wait()
+}
+
+// What was told is not remembered without end: it is in an agent's words.
+func TestNoticesThatAreRemembered(t *testing.T) {
+	s := &session{told: map[string]bool{}}
+	for i := range 3 * maxTold {
+		if text := fmt.Sprint("notice ", i); !s.firstTime(text) || s.firstTime(text) {
+			t.Fatalf("%s: not told once", text)
+		}
+	}
+	if len(s.told) > maxTold {
+		t.Errorf("%d are remembered", len(s.told))
+	}
+}
+
+// A path is not longer than a path can be, where a denial would say it.
+func TestLongPathsAreRefused(t *testing.T) {
+	project := t.TempDir()
+	if err := os.WriteFile(filepath.Join(project, ".gooseignore"), []byte("*.pem\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		_, err := ask(methodReadTextFile, map[string]any{"path": project + "/" + strings.Repeat("x", 1<<20) + ".pem"})
+		if errorCode(err) != acp.CodeInvalidParams {
+			t.Errorf("got %.100v", err)
+		}
+	}, nil)
+	r.wantStop(t, r.editor.NewSession(t, project).SessionID, "go", acp.StopEndTurn)
+}
+
+// However many lines are asked for, those that there are are meant.
+func TestLinesOfAnyNumbers(t *testing.T) {
+	least, most, two := math.MinInt, math.MaxInt, 2
+	for _, tt := range []struct {
+		line, limit *int
+		want        string
+	}{{&two, &most, "b\n"}, {&most, &most, ""}, {&least, &two, "a\nb\n"}, {&two, &least, ""}} {
+		if got := linesOf("a\nb\n", tt.line, tt.limit); got != tt.want {
+			t.Errorf("%d lines from %d on: %q, want %q", *tt.limit, *tt.line, got, tt.want)
+		}
+	}
 }

@@ -75,10 +75,10 @@ func linesOf(text string, line, limit *int) string {
 	lines := slices.Collect(strings.Lines(text))
 	first, end := 0, len(lines)
 	if line != nil {
-		first = min(max(*line-1, 0), len(lines))
+		first = min(max(*line, 1)-1, len(lines))
 	}
 	if limit != nil {
-		end = min(first+max(*limit, 0), len(lines))
+		end = first + min(max(*limit, 0), len(lines)-first)
 	}
 	return strings.Join(lines[first:end], "")
 }

@@ -91,6 +91,9 @@ type notice struct{ severity, text string }
 // They are in the transcript and the log all the same.
 const maxPending = 20
 
+// maxTold is how many notices are remembered as told; of more all may be told again.
+const maxTold = 1000
+
 func newSession(r *Router, id acp.SessionID, cwd string, dirs []string, set setting, tr *sessions.Transcript) *session {
 	ctx, stop := context.WithCancel(r.ctx)
 	now, ended := context.WithCancel(context.Background())
@@ -251,6 +254,9 @@ func (s *session) firstTime(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	told := s.told[text]
+	if len(s.told) >= maxTold {
+		clear(s.told)
+	}
 	s.told[text] = true
 	return !told
 }
