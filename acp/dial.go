@@ -210,7 +210,7 @@ func (s *clientSide) update(params []byte) bool {
 		}
 	}
 	if n.SessionID == "" || UpdateKind(n.Update) == "" {
-		s.link.opts.Log.Warn("ignored an update without a session or a kind", "params", string(clip(params)))
+		s.link.complain("ignored an update without a session or a kind", "params", string(clip(params)))
 		return true
 	}
 	if !isKind(n.Meta, '{') {

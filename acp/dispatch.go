@@ -179,7 +179,7 @@ func (d *dispatcher) drop(in *inbound) {
 func (d *dispatcher) cancelSession(params []byte) {
 	c := new(CancelNotification)
 	if err := decodeParams(params, c); err != nil {
-		d.link.opts.Log.Warn("ignored a session/cancel", "err", err)
+		d.link.complain("ignored a session/cancel", "err", err)
 		return
 	}
 	if d.cancelQueued(c) {

@@ -2,9 +2,12 @@ package acp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -93,4 +96,27 @@ func TestAgentsDoNotExhaustASlowClient(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A peer that talks nonsense does not fill the log.
+func TestNonsenseIsLoggedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, agent := net.Pipe()
+		var log bytes.Buffer
+		conn := DialAgent(client, waitingClient{}, &Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		go func() { _, _ = io.Copy(io.Discard, agent) }()
+		for range 500 {
+			for _, line := range []string{"nonsense", `{"jsonrpc":"2.0","id":99,"result":{}}`, `{"jsonrpc":"2.0","method":"session/update","params":{}}`} {
+				if _, err := fmt.Fprintln(agent, line); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		synctest.Wait()
+		_ = agent.Close()
+		_ = conn.Close()
+		if n := strings.Count(log.String(), "\n"); n < maxComplaints || n > maxComplaints+1 {
+			t.Errorf("%d lines are in the log, want %d and that there are more", n, maxComplaints)
+		}
+	})
 }

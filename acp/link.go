@@ -52,6 +52,8 @@ type link struct {
 	ready   chan struct{} // closed when rpc is set
 	current message       // what Handle is about; of the reading goroutine only
 
+	complaints int // of complain; of the reading goroutine only
+
 	asking chan struct{} // holds a token while a call is sent, or waits for room
 	lastID atomic.Uint64
 	calls  sync.Map // ids of our calls that have no response yet, as uint64
@@ -159,7 +161,7 @@ func (l *link) sort(line []byte, size int) []byte {
 	case refused != nil:
 		l.refuse(m.id, refused)
 	case m.response:
-		l.opts.Log.Warn("ignored a response to nothing that was asked", "id", string(clip(m.id)))
+		l.complain("ignored a response to nothing that was asked", "id", string(clip(m.id)))
 	case m.method == MethodSessionUpdate && m.id == nil && l.role.update(m.params):
 	default:
 		l.current = m
@@ -193,13 +195,27 @@ func response(m message) []byte {
 // refuse answers a line that is no message. Nobody waits for a reply without an
 // id, so those are dropped when the peer does not read.
 func (l *link) refuse(id []byte, e *Error) {
-	l.opts.Log.Warn("refused a message", "code", e.Code, "message", e.Message, "id", string(clip(id)))
+	l.complain("refused a message", "code", e.Code, "message", e.Message, "id", string(clip(id)))
 	if id != nil {
 		l.send(replyError(id, e))
 		return
 	}
 	if err := l.out.add(frame{line: replyError(nil, e)}, softBacklog); err != nil {
 		l.opts.Log.Debug("dropped an error reply", "err", err)
+	}
+}
+
+// maxComplaints is how many messages of a peer's that are none are logged.
+const maxComplaints = 100
+
+// complain logs what is wrong with a message, as far as that has not filled the log. It
+// belongs to the reading goroutine.
+func (l *link) complain(what string, about ...any) {
+	switch l.complaints++; {
+	case l.complaints <= maxComplaints:
+		l.opts.Log.Warn(what, about...)
+	case l.complaints == maxComplaints+1:
+		l.opts.Log.Warn("more messages are wrong; they are not logged any more")
 	}
 }
 
