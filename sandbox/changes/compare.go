@@ -2,6 +2,7 @@ package changes
 
 import (
 	"cmp"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -12,8 +13,12 @@ import (
 // maxChanges is how many changes of a turn are listed and kept.
 const maxChanges = 20_000
 
+// maxChangedPaths is how many bytes their paths have together.
+const maxChangedPaths = 4 << 20
+
 // comparison is two manifests while they are compared.
 type comparison struct {
+	ctx     context.Context // until when similar files are looked for
 	t       *Tree
 	turn    *Turn
 	heavy   map[string]*Heavy
@@ -21,9 +26,10 @@ type comparison struct {
 	deleted map[Path]*entry
 }
 
-// compare says what is different. Listings that both share are the same.
-func (t *Tree) compare(before, after *manifest) *Turn {
-	c := comparison{t: t, heavy: map[string]*Heavy{}, created: map[Path]*entry{}, deleted: map[Path]*entry{}}
+// compare says what is different. Listings that both share are the same. When ctx ends,
+// only files of the same content are found to be renamed.
+func (t *Tree) compare(ctx context.Context, before, after *manifest) *Turn {
+	c := comparison{ctx: ctx, t: t, heavy: map[string]*Heavy{}, created: map[Path]*entry{}, deleted: map[Path]*entry{}}
 	c.turn = &Turn{Started: before.at, Ended: time.Now(), HeadBefore: before.head, HeadAfter: after.head, NotCompared: after.notCompared()}
 	for dir, now := range after.dirs {
 		was := before.dirs[dir]
@@ -37,7 +43,7 @@ func (t *Tree) compare(before, after *manifest) *Turn {
 			c.directory(dir, was, nil)
 		}
 	}
-	if len(before.left) > 0 && len(after.left) == 0 {
+	if len(before.note) > 0 && len(after.note) == 0 {
 		c.turn.NotCompared = before.notCompared()
 	}
 	c.renames()
@@ -48,9 +54,10 @@ func (t *Tree) compare(before, after *manifest) *Turn {
 func (c *comparison) directory(dir string, was, now *listing) {
 	heavy := c.heavyDir(dir)
 	if now != nil {
+		find := was.finder()
 		for i := range now.entries {
 			e := &now.entries[i]
-			c.entry(heavy, dir, was.find(e.name, i), e)
+			c.entry(heavy, dir, find(e.name, i), e)
 		}
 	}
 	if was == nil {
@@ -173,7 +180,7 @@ func (c *comparison) renames() {
 	for _, p := range slices.Sorted(maps.Keys(c.created)) {
 		e := c.created[p]
 		old, ok := byInode[inode{e.dev, e.ino}]
-		ok = ok && !taken[old] && c.t.similar(c.deleted[old], e)
+		ok = ok && !taken[old] && c.similar(c.deleted[old], e)
 		if !ok {
 			old, ok = bySum[e.sum]
 			ok = ok && e.read && !taken[old]
@@ -206,18 +213,18 @@ const maxSimilar = 256 << 10
 
 // similar says whether at least half of the lines are the same. An inode alone
 // says little: the next file may get that of the one just deleted.
-func (t *Tree) similar(was, now *entry) bool {
+func (c *comparison) similar(was, now *entry) bool {
 	if was.read && now.read && was.sum == now.sum {
 		return true
 	}
-	if !was.read || !now.read || max(was.size, now.size) > maxSimilar || was.size == 0 {
+	if c.ctx.Err() != nil || !was.read || !now.read || max(was.size, now.size) > maxSimilar || was.size == 0 {
 		return false
 	}
-	a, err := t.store.get(was.sum)
+	a, err := c.t.store.get(was.sum)
 	if err != nil {
 		return false
 	}
-	b, err := t.store.get(now.sum)
+	b, err := c.t.store.get(now.sum)
 	if err != nil {
 		return false
 	}
@@ -227,12 +234,22 @@ func (t *Tree) similar(was, now *entry) bool {
 // finish sorts and bounds the result.
 func (c *comparison) finish() {
 	slices.SortFunc(c.turn.Changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
-	if more := len(c.turn.Changes) - maxChanges; more > 0 {
-		c.turn.Changes, c.turn.More = c.turn.Changes[:maxChanges], more
-	}
+	n := listed(c.turn.Changes)
+	c.turn.Changes, c.turn.More = c.turn.Changes[:n], len(c.turn.Changes)-n
 	for _, dir := range slices.Sorted(maps.Keys(c.heavy)) {
 		if h := c.heavy[dir]; h.Created+h.Modified+h.Deleted > 0 {
 			c.turn.Heavy = append(c.turn.Heavy, *h)
 		}
 	}
+}
+
+// listed is how many of the changes are within the bounds.
+func listed(all []Change) int {
+	bytes := 0
+	for i, c := range all {
+		if bytes += len(c.Path) + len(c.From); i == maxChanges || bytes > maxChangedPaths {
+			return i
+		}
+	}
+	return len(all)
 }

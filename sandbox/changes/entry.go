@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"time"
 )
@@ -55,33 +54,50 @@ type listing struct {
 	entries []entry
 }
 
-// find is the entry of a name, nil when there is none. at is where it probably is.
-func (l *listing) find(name string, at int) *entry {
+// finder gives the entry of a name, nil when there is none. at is where it probably
+// is: only where the order is another are the names put in a map.
+func (l *listing) finder() func(name string, at int) *entry {
 	if l == nil {
-		return nil
+		return func(string, int) *entry { return nil }
 	}
-	if at < len(l.entries) && l.entries[at].name == name {
-		return &l.entries[at]
+	var byName map[string]*entry
+	return func(name string, at int) *entry {
+		if at < len(l.entries) && l.entries[at].name == name {
+			return &l.entries[at]
+		}
+		if byName == nil {
+			byName = l.byName()
+		}
+		return byName[name]
 	}
-	if i := slices.IndexFunc(l.entries, func(e entry) bool { return e.name == name }); i >= 0 {
-		return &l.entries[i]
+}
+
+func (l *listing) byName() map[string]*entry {
+	m := make(map[string]*entry, len(l.entries))
+	for i := range l.entries {
+		m[l.entries[i].name] = &l.entries[i]
 	}
-	return nil
+	return m
 }
 
 // manifest is a tree as it was seen at one time: directories by their path from
 // the root, which is "".
 type manifest struct {
 	dirs map[string]*listing
-	left []string // directories that a bound left out, with the reason in left's note
-	note map[string]string
-	head string // the commit of HEAD, when known
+	note map[string]string // directories that a bound left out, and why
+	head string            // the commit of HEAD, when known
 	at   time.Time
 }
 
 // covers says that a directory, or one above it, was left out.
 func (m *manifest) covers(dir string) bool {
-	return slices.ContainsFunc(m.left, func(l string) bool { return l == "" || dir == l || strings.HasPrefix(dir, l+"/") })
+	for len(m.note) > 0 {
+		if m.note[dir] != "" || dir == "" {
+			return m.note[dir] != ""
+		}
+		dir = dir[:max(strings.LastIndexByte(dir, '/'), 0)]
+	}
+	return false
 }
 
 func join(dir, name string) string {

@@ -5,6 +5,12 @@ import "errors"
 // LimitDirs bounds how many entries of a directory are compared.
 func LimitDirs(t *Tree, entries int) { t.mostInDir = entries }
 
+// LimitPaths bounds the bytes of all paths that are compared.
+func LimitPaths(t *Tree, bytes int64) { t.mostPaths = bytes }
+
+// LimitTurns bounds the bytes of all lists of what turns did.
+func LimitTurns(t *Tree, bytes int64) { t.mostTurns = bytes }
+
 // TrustClock takes a file for unchanged however young it is.
 func TrustClock(t *Tree) { t.window = 0 }
 

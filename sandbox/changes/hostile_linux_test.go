@@ -215,3 +215,54 @@ func TestNothingIsMadeInTheProject(t *testing.T) {
 		t.Errorf("it was\n%sand is\n%s", before, after)
 	}
 }
+
+// What an undo looks at is no larger than what the turn left, whatever became of it.
+func TestUndoReadsNoFileThatGrew(t *testing.T) {
+	const files = 200
+	y := newYard(t)
+	y.turn(func() {
+		for i := range files {
+			y.write(fmt.Sprintf("f%d", i), "x")
+		}
+	})
+	for i := range files {
+		y.must(os.Truncate(y.path(fmt.Sprintf("f%d", i)), 64<<20))
+	}
+	began := time.Now()
+	if _, err := y.undo(); err == nil || !strings.Contains(err.Error(), "nothing was undone") {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A file far down costs a look at the rules of every directory above it: what is deeper
+// than any project is named, and an undo of many such files has nothing to do.
+func TestDepthIsBounded(t *testing.T) {
+	y := newYard(t)
+	turn := y.turn(func() {
+		for i := range 20 {
+			y.write(fmt.Sprintf("%sf%d", strings.Repeat("d/", 1600), i), "x")
+		}
+	})
+	if len(turn.NotCompared) != 1 || !strings.HasSuffix(turn.NotCompared[0], "d: its path is too long") || strings.Count(turn.NotCompared[0], "d/") != 200 {
+		t.Errorf("not compared: %q", turn.NotCompared)
+	}
+}
+
+// Long paths are bounded together, as each may have thousands of bytes.
+func TestLongPathsAreBounded(t *testing.T) {
+	y := newYard(t)
+	y.write("ok", "x")
+	changes.LimitPaths(y.tree, 10_000)
+	deep := strings.Repeat(strings.Repeat("d", 200)+"/", 5)
+	turn := y.turn(func() {
+		for i := range 20 {
+			y.write(fmt.Sprintf("%sf%d", deep, i), "x")
+		}
+	})
+	if len(turn.NotCompared) != 1 || !strings.HasSuffix(turn.NotCompared[0], "d: there are too many files") {
+		t.Errorf("not compared: %q", turn.NotCompared)
+	}
+}

@@ -87,15 +87,15 @@ func (j *journal) phases() []phase {
 
 // directories finds which must be made and which go.
 func (j *journal) directories() {
-	made := map[Path]bool{}
+	asked := map[Path]bool{}
 	need := func(p Path, mode string) {
-		if p == "." || made[p] {
+		if p == "." || asked[p] {
 			return
 		}
+		asked[p] = true
 		if in, err := j.t.root.lookup(string(p)); err == nil && in.kind == kindDir {
 			return
 		}
-		made[p] = true
 		j.Made = append(j.Made, madeDir{p, mode})
 	}
 	for _, s := range j.Steps {
@@ -110,7 +110,7 @@ func (j *journal) directories() {
 		if s.Put == nil {
 			continue
 		}
-		for p := path.Dir(string(s.Path)); p != "."; p = path.Dir(p) {
+		for p := path.Dir(string(s.Path)); p != "." && !asked[Path(p)]; p = path.Dir(p) {
 			need(Path(p), "0755")
 		}
 	}

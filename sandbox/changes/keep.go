@@ -16,6 +16,9 @@ import (
 // maxTurns is how many turns of a project are kept.
 const maxTurns = 1000
 
+// maxTurnsSize bounds what they have on disk together: who looks for a session's reads them all.
+const maxTurnsSize = 64 << 20
+
 // keepTurn writes a turn down, and lets go of what is too old or too much. mu is held.
 func (t *Tree) keepTurn(ctx context.Context, turn *Turn) error {
 	release, err := t.store.hold(ctx)
@@ -94,7 +97,7 @@ func (t *Tree) Session(session string) ([]*Turn, error) {
 	return turns, nil
 }
 
-// retain drops turns that are too old or too many, and, when the store is full,
+// retain drops turns that are too old, too many or too large, and, when the store is full,
 // the older half and what only they had. mu and the store's lock are held.
 func (t *Tree) retain() error {
 	ids, err := t.Turns()
@@ -107,9 +110,13 @@ func (t *Tree) retain() error {
 		keep = min(keep, max(1, len(ids)/2))
 	}
 	dropped := len(ids) > keep
+	var size int64 // of the newer ones
 	for i, id := range ids {
 		info, err := os.Stat(t.turnFile(id))
-		if i >= keep || err == nil && time.Since(info.ModTime()) > t.o.Keep {
+		if err == nil {
+			size += info.Size()
+		}
+		if i >= keep || i > 0 && size > t.mostTurns || err == nil && time.Since(info.ModTime()) > t.o.Keep {
 			dropped = true
 			if err := os.Remove(t.turnFile(id)); err != nil {
 				return err

@@ -22,7 +22,9 @@ import (
 const (
 	maxEntries = 2_000_000
 	maxInDir   = 200_000
-	maxPath    = 3500 // bytes; the system's own limit is 4096
+	maxDepth   = 200       // the rules are looked for at every level
+	maxPath    = 3500      // bytes; the system's own limit is 4096
+	maxPaths   = 256 << 20 // bytes of all of them
 )
 
 // scan is the first pass: what is there, by its stamps.
@@ -30,13 +32,15 @@ type scan struct {
 	root  *root
 	dir   string // of the root, for the rules
 	most  int    // entries in a directory
+	paths int64  // bytes of all paths
 	rules *ignore.Set
 	old   *manifest
 	force bool // what the rules hide is decided anew
 	ctx   context.Context
 
 	entries atomic.Int64
-	unseen  atomic.Bool // an entry could not be looked at
+	bytes   atomic.Int64 // of their paths
+	unseen  atomic.Bool  // an entry could not be looked at
 
 	// mu guards what follows.
 	mu         sync.Mutex
@@ -62,7 +66,7 @@ type reading struct {
 
 func (t *Tree) newScan(force bool) *scan {
 	old := t.last
-	s := &scan{root: t.root, dir: t.o.Root, most: t.mostInDir, rules: t.o.Rules, old: old, force: force, queue: []string{""}, twins: map[inode]bool{}}
+	s := &scan{root: t.root, dir: t.o.Root, most: t.mostInDir, paths: t.mostPaths, rules: t.o.Rules, old: old, force: force, queue: []string{""}, twins: map[inode]bool{}}
 	s.found = &manifest{dirs: make(map[string]*listing, len(old.dirs)+16), note: map[string]string{}, at: time.Now()}
 	s.changed.L = &s.mu
 	return s
@@ -82,9 +86,19 @@ func (s *scan) run(ctx context.Context) *manifest {
 	}
 	workers.Wait()
 	for _, dir := range append(s.queue, s.late...) {
-		s.leave(dir, "there was no time")
+		s.found.note[dir] = "there was no time"
 	}
+	s.goOnWith()
 	return s.found
+}
+
+// goOnWith takes what was known of the directories that were left out.
+func (s *scan) goOnWith() {
+	for dir, l := range s.old.dirs {
+		if s.found.covers(dir) {
+			s.found.dirs[dir] = l
+		}
+	}
 }
 
 // next takes a directory from the queue; the widest come first, so that no deep
@@ -115,7 +129,7 @@ func (s *scan) next() (string, bool) {
 func (s *scan) visit(l *lister, dir string) {
 	d := directory{s: s, dir: dir, old: s.old.dirs[dir], heavy: heavyTop(dir) != ""}
 	var err error
-	if len(dir) > maxPath {
+	if len(dir) > maxPath || strings.Count(dir, "/") >= maxDepth {
 		err = errors.New("its path is too long")
 	} else {
 		err = l.list(dir, d.entry)
@@ -126,10 +140,10 @@ func (s *scan) visit(l *lister, dir string) {
 	s.busy--
 	switch {
 	case d.cut != "":
-		s.leave(dir, d.cut)
+		s.found.note[dir] = d.cut
 	case errors.Is(err, fs.ErrNotExist): // gone meanwhile
 	case err != nil:
-		s.leave(dir, reason(err))
+		s.found.note[dir] = reason(err)
 	default:
 		s.take(&d)
 	}
@@ -141,18 +155,6 @@ func reason(err error) string {
 		err = e.Err
 	}
 	return err.Error()
-}
-
-// leave goes on with what was known of a directory, and says so. mu is held, or
-// the workers have ended.
-func (s *scan) leave(dir, why string) {
-	s.found.left = append(s.found.left, dir)
-	s.found.note[dir] = why
-	for known, l := range s.old.dirs {
-		if known == dir || dir == "" || strings.HasPrefix(known, dir+"/") {
-			s.found.dirs[known] = l
-		}
-	}
 }
 
 // take adds a directory to what was found. mu is held.
@@ -201,7 +203,7 @@ func (d *directory) entry(name []byte, ask func(string) (info, error)) bool {
 		d.cut = "there was no time"
 		return false
 	}
-	if d.n >= d.s.most || d.s.entries.Add(1) > maxEntries {
+	if d.n >= d.s.most || d.s.entries.Add(1) > maxEntries || d.s.bytes.Add(int64(len(d.dir)+len(name))) > d.s.paths {
 		d.cut = "there are too many files"
 		return false
 	}
@@ -242,10 +244,7 @@ func (d *directory) previous(name []byte) *entry {
 		return &d.old.entries[d.n]
 	}
 	if d.byOld == nil {
-		d.byOld = make(map[string]*entry, len(d.old.entries))
-		for i := range d.old.entries {
-			d.byOld[d.old.entries[i].name] = &d.old.entries[i]
-		}
+		d.byOld = d.old.byName()
 	}
 	return d.byOld[string(name)]
 }
@@ -292,7 +291,7 @@ func (d *directory) result() *listing {
 // not all directories could be listed, these or others: any file of several names may
 // have a hidden one there.
 func (s *scan) findTwins(ctx context.Context) bool {
-	if len(s.found.left) > 0 || s.unseen.Load() {
+	if len(s.found.note) > 0 || s.unseen.Load() {
 		return false
 	}
 	l := newLister(s.root)

@@ -158,3 +158,45 @@ func TestManyTreesOfAProject(t *testing.T) {
 		}
 	}
 }
+
+// What turns did is bounded, too, in what it takes on disk: the newest of it stays.
+func TestTheTurnsAreBounded(t *testing.T) {
+	y := newYard(t)
+	const most = 100 << 10
+	changes.LimitTurns(y.tree, most)
+	for i := range 10 {
+		y.turn(func() {
+			for f := range 100 {
+				y.write(fmt.Sprintf("%s-%d-%d", strings.Repeat("n", 200), i, f), "x")
+			}
+		})
+	}
+	ids, err := y.tree.Turns()
+	y.must(err)
+	var size int64
+	turns, err := filepath.Glob(filepath.Join(y.store, "*", "turns", "*.json"))
+	y.must(err)
+	for _, turn := range turns {
+		info, err := os.Stat(turn)
+		y.must(err)
+		size += info.Size()
+	}
+	if len(ids) < 2 || ids[0] != "turn-0010" || size > most {
+		t.Errorf("kept are %q, in %d bytes", ids, size)
+	}
+}
+
+// A turn is not kept with more bytes of paths than people have.
+func TestPathsOfATurnAreBounded(t *testing.T) {
+	y := newYard(t)
+	deep := strings.Repeat(strings.Repeat("d", 200)+"/", 15)
+	const files = 2000
+	turn := y.turn(func() {
+		for i := range files {
+			y.write(fmt.Sprintf("%sf%d", deep, i), "x")
+		}
+	})
+	if n := len(turn.Changes); n < 1000 || n > 1500 || n+turn.More != files+15 {
+		t.Errorf("%d changes are kept, %d are not", n, turn.More)
+	}
+}

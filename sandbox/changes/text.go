@@ -11,6 +11,9 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
+// maxDiffs is how many bytes of content a turn's differences are made of.
+const maxDiffs = 64 << 20
+
 // maxDiffed is the size up to which a file is shown as a difference of lines.
 const maxDiffed = 1 << 20
 
@@ -86,7 +89,7 @@ func (t *Tree) Was(b *Before, p Path) (text string, ok bool) {
 		return "", false
 	}
 	dir, name := path.Split(string(p))
-	e := b.m.dirs[strings.TrimSuffix(dir, "/")].find(name, 0)
+	e := b.m.dirs[strings.TrimSuffix(dir, "/")].finder()(name, 0)
 	if e == nil || e.kind != kindFile || !e.read || e.hidden {
 		return "", false
 	}
@@ -107,10 +110,16 @@ func (t *Tree) closed(p Path) bool {
 func (t *Tree) Diff(turn *Turn, limit int) string {
 	var b strings.Builder
 	files := turn.Files()
+	looked := int64(0)
 	for i, c := range files {
-		if b.Len() > limit {
+		if b.Len() > limit || looked > maxDiffs {
 			fmt.Fprintf(&b, "\n%s not shown.\n", plural(len(files)-i, "more file is", "more files are"))
 			break
+		}
+		for _, f := range []*File{c.Before, c.After} {
+			if f != nil && f.Type == TypeFile && f.Size <= maxDiffed {
+				looked += f.Size
+			}
 		}
 		text := t.diffOf(c)
 		if len(text) > limit {

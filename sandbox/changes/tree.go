@@ -50,7 +50,9 @@ type Tree struct {
 	window time.Duration
 	asRoot bool
 
-	mostInDir int // entries of a directory that are compared
+	mostInDir int   // entries of a directory that are compared
+	mostPaths int64 // bytes of the paths of all of them
+	mostTurns int64 // bytes of all lists of what turns did
 
 	// The root's: files of others can be read by everybody or not by a sandbox, and
 	// what an undo makes is given to them.
@@ -70,7 +72,7 @@ func Open(o Options) (*Tree, error) {
 	o.MaxStore = cmp.Or(o.MaxStore, 512<<20)
 	o.Keep = cmp.Or(o.Keep, 30*24*time.Hour)
 	o.Time = cmp.Or(o.Time, 10*time.Second)
-	t := &Tree{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), asRoot: os.Geteuid() == 0, mostInDir: maxInDir}
+	t := &Tree{o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), asRoot: os.Geteuid() == 0, mostInDir: maxInDir, mostPaths: maxPaths, mostTurns: maxTurnsSize}
 	var err error
 	if t.root, err = openRoot(o.Root); err != nil {
 		return nil, fmt.Errorf("opening the project to compare it: %w", err)
@@ -149,7 +151,7 @@ func (t *Tree) End(ctx context.Context, b *Before, session, id string) (*Turn, e
 	if err != nil {
 		return nil, err
 	}
-	turn := t.compare(b.m, m)
+	turn := t.compare(ctx, b.m, m)
 	turn.ID, turn.Session, turn.Root = id, session, t.o.Root
 	if turn.Empty() {
 		return turn, nil
@@ -226,9 +228,10 @@ func (t *Tree) unreadDropped() error {
 // closedSince says that something was read before that the rules hide now.
 func closedSince(old, now *manifest) bool {
 	for dir, l := range old.dirs {
+		find := now.dirs[dir].finder()
 		for i := range l.entries {
 			was := &l.entries[i]
-			if is := now.dirs[dir].find(was.name, i); was.read && (is == nil && now.dirs[dir] == nil || is != nil && is.hidden) {
+			if is := find(was.name, i); was.read && (is == nil && now.dirs[dir] == nil || is != nil && is.hidden) {
 				return true
 			}
 		}

@@ -181,6 +181,9 @@ func (t *Tree) matches(rel string, in info, want *File) bool {
 	if in.kind != kindFile && in.kind != kindLink {
 		return true
 	}
+	if in.size != want.Size {
+		return false
+	}
 	id, err := t.sumOf(rel, in)
 	return err == nil && hex.EncodeToString(id[:]) == want.Sum
 }
@@ -208,5 +211,5 @@ func (t *Tree) sumOf(rel string, in info) (sum, error) {
 		return sum{}, err
 	}
 	defer f.Close()
-	return hash(context.Background(), io.LimitReader(f, maxHashed))
+	return hash(context.Background(), io.LimitReader(f, in.size+1)) // it may grow
 }
