@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const token = `sk-l1ve/"a+b"&<0123>456789xyz`
@@ -175,6 +177,66 @@ func TestRead(t *testing.T) {
 		if source, known := want[n]; ok != known || from != source {
 			t.Errorf("token %d: %v %v", n, from, ok)
 		}
+	}
+}
+
+// What was a directory when it was listed may be a pipe by now.
+func TestReadWaitsForNoPipe(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		r := &reader{set: NewSet(), root: root, ctx: t.Context()}
+		done <- r.dir("pipe", true)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it waits for who writes to the pipe")
+		w, err := os.OpenFile(filepath.Join(dir, "pipe"), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close()
+		<-done
+	}
+	if err := root.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A chain of directories without end has no directory open for each of them.
+func TestReadHasAFewDirectoriesOpen(t *testing.T) {
+	dir := t.TempDir()
+	at, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * maxDepth {
+		if err := at.Mkdir("d", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		below, err := at.OpenRoot("d")
+		if err := errors.Join(err, at.Close()); err != nil {
+			t.Fatal(err)
+		}
+		at = below
+	}
+	if err := at.Close(); err != nil {
+		t.Fatal(err)
+	}
+	report, err := NewSet().Read(t.Context(), dir, "", "")
+	if err != nil || !report.Partial {
+		t.Errorf("%+v %v", report, err)
 	}
 }
 

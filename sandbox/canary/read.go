@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gander.dev/gander/sandbox/ignore"
@@ -18,6 +19,7 @@ const (
 	maxFile    = 256 << 10 // bytes; what is larger holds no secrets by hand
 	maxFiles   = 2000      // that are read
 	maxEntries = 500_000   // that are looked at
+	maxDepth   = 100       // directories, each of them open
 	maxTime    = 3 * time.Second
 )
 
@@ -53,7 +55,7 @@ func (s *Set) Read(ctx context.Context, project, as, own string) (Report, error)
 	r := &reader{set: s, root: root, rules: rules, project: project, as: as, ctx: ctx}
 	err = r.dir(".", false)
 	r.report.Took = time.Since(began)
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errEnough) || err == nil && r.deeper {
 		r.report.Partial, err = true, nil
 	}
 	return r.report, err
@@ -67,6 +69,7 @@ type reader struct {
 	as      string
 	ctx     context.Context
 	entries int
+	deeper  bool // there is more below what is looked at
 	report  Report
 }
 
@@ -75,7 +78,11 @@ const dirSize = 512
 
 // dir looks at a directory; all is closed in one that is itself.
 func (r *reader) dir(name string, closed bool) error {
-	d, err := r.root.Open(name)
+	if strings.Count(name, "/") >= maxDepth {
+		r.deeper = true
+		return nil
+	}
+	d, err := r.root.OpenFile(name, os.O_RDONLY|nonblock, 0) // what was a directory may be a pipe now
 	if err != nil {
 		return nil // gone, or not for us
 	}
