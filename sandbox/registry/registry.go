@@ -217,19 +217,3 @@ func Clear(stateDir string, r Record) (bool, error) {
 	Entry{dir}.Remove()
 	return true, nil
 }
-
-// RemoveDir removes a directory that agents have worked in, also what they left
-// without the right to be removed (module caches are read-only). Nothing may run
-// in it any more.
-func RemoveDir(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
-		if e != nil && e.IsDir() {
-			_ = os.Chmod(path, 0o700) // if this fails, removing fails
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
-}
