@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,7 +26,7 @@ func RemoveDir(dir string) error {
 	if err := errors.Join(r.empty(root, "."), root.Close()); err != nil {
 		return err
 	}
-	return os.Remove(dir)
+	return os.RemoveAll(dir)
 }
 
 // remover empties a directory. Those below are moved into it before they are emptied: no
@@ -44,8 +45,8 @@ func (r *remover) empty(dir *os.Root, name string) error {
 			return err
 		}
 		for _, child := range names {
-			if dir.Remove(child) == nil {
-				continue // it was no directory, or empty
+			if err := dir.Remove(child); err == nil || errors.Is(err, fs.ErrNotExist) {
+				continue // it was no directory, or empty, or another gander is at it, too
 			}
 			_ = dir.Chmod(child, 0o700) // if this fails, the rest does
 			if dir == r.root {

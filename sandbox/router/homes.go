@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gander.dev/gander/acp"
@@ -24,6 +25,8 @@ const (
 	// maxRememberedFiles in files. A larger one is told again from the transcript.
 	maxRemembered      = 256 << 20
 	maxRememberedFiles = 5000
+	// maxRememberedDepth is in directories: to look through them takes the square of it.
+	maxRememberedDepth = 100
 
 	homeDir  = "home"
 	trimming = "home.trimmed" // the next home while it is made
@@ -168,7 +171,7 @@ func moveTo(root *os.Root, from, to string) error {
 func tooLarge(fsys fs.FS, dir string) bool {
 	var bytes int64
 	files := 0
-	err := fs.WalkDir(fsys, dir, func(_ string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(fsys, dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -178,7 +181,7 @@ func tooLarge(fsys fs.FS, dir string) bool {
 		}
 		files++
 		bytes += info.Size()
-		if bytes > maxRemembered || files > maxRememberedFiles {
+		if bytes > maxRemembered || files > maxRememberedFiles || strings.Count(name, "/") > maxRememberedDepth {
 			return fs.ErrInvalid
 		}
 		return nil

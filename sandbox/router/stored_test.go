@@ -579,6 +579,16 @@ func TestTrimHome(t *testing.T) {
 	if _, err := os.Stat(home); err == nil {
 		t.Error("a memory that is too large was kept")
 	}
+	deep := "deep/" + strings.Repeat("d/", 200)
+	if err := os.MkdirAll(filepath.Join(home, deep), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := trimHome(dir, []string{"deep"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(home); err == nil {
+		t.Error("a memory that is too deep to be looked through soon was kept")
+	}
 }
 
 func TestAliases(t *testing.T) {
