@@ -13,6 +13,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"gander.dev/gander/sandbox/registry"
 )
 
 // maxEntries bounds the files of a snapshot.
@@ -219,18 +221,8 @@ func unpackFile(root *os.Root, name string, h *tar.Header, content io.Reader) er
 
 // empty removes everything below a root. Links are removed, not followed.
 func empty(root *os.Root) error {
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	names, err := dir.Readdirnames(-1)
-	if err := errors.Join(err, dir.Close()); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := root.RemoveAll(name); err != nil {
-			return fmt.Errorf("clearing the workspace: %w", err)
-		}
+	if err := registry.Empty(root); err != nil {
+		return fmt.Errorf("clearing the workspace: %w", err)
 	}
 	return nil
 }

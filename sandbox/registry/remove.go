@@ -22,18 +22,26 @@ func RemoveDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	r := remover{root: root, prefix: rand.Text()}
+	r := remover{root: root, prefix: rand.Text(), bits: 0o700}
 	if err := errors.Join(r.empty(root, "."), root.Close()); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)
 }
 
+// Empty removes all that is in a directory, as RemoveDir does, but what is in
+// directories that may not be read: nobody has seen that.
+func Empty(root *os.Root) error {
+	r := remover{root: root, prefix: rand.Text(), bits: 0o300}
+	return r.empty(root, ".")
+}
+
 // remover empties a directory. Those below are moved into it before they are emptied: no
 // path gets long, and a few directories are open at a time.
 type remover struct {
 	root   *os.Root
-	prefix string // of the names of those that were moved
+	prefix string      // of the names of those that were moved
+	bits   fs.FileMode // that directories get
 	moved  int
 }
 
@@ -48,7 +56,9 @@ func (r *remover) empty(dir *os.Root, name string) error {
 			if err := dir.Remove(child); err == nil || errors.Is(err, fs.ErrNotExist) {
 				continue // it was no directory, or empty, or another gander is at it, too
 			}
-			_ = dir.Chmod(child, 0o700) // if this fails, the rest does
+			if info, err := dir.Lstat(child); err == nil && info.IsDir() {
+				_ = dir.Chmod(child, info.Mode().Perm()|r.bits) // if this fails, the rest does
+			}
 			if dir == r.root {
 				err = r.remove(child)
 			} else {
