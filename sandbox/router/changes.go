@@ -290,7 +290,7 @@ const maxShownDiffs = 500
 func (d shownDiffs) add(content json.RawMessage) {
 	for _, raw := range listOf(content) {
 		text := shortText(acp.Member(raw, "newText"))
-		if f := fileOf(raw); f.Type == "diff" && text != nil && len(d) < maxShownDiffs {
+		if f := fileOf(raw); f.Type == "diff" && text != nil && len(f.Path) <= maxInput && len(d) < maxShownDiffs {
 			d[f.Path] = *text
 		}
 	}

@@ -342,6 +342,7 @@ func TestStateOfAnotherEndpoint(t *testing.T) {
 		"other models": `{"modes":{"currentModeId":"auto","availableModes":[]},"configOptions":[{"id":"m","name":"m","category":"model","type":"select","currentValue":"x","options":[{"value":"x","name":"x"}]}]}`,
 		"no model":     `{"modes":{"currentModeId":"auto","availableModes":[]}}`,
 		"garbage":      `{"modes":`,
+		"too much":     `{"modes":{"currentModeId":"auto","availableModes":[{"id":"` + strings.Repeat("x", 1<<20) + `","name":"m"}]},"configOptions":[{"id":"m","name":"m","category":"model","type":"select","currentValue":"small","options":[{"value":"small","name":"x"}]}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(r0 *rig) {
@@ -368,10 +369,8 @@ func TestValuesOfGroups(t *testing.T) {
 }
 
 // What an agent called its modes and models in one project is nothing that another
-// project's session shows: the person would choose there what they do not mean. Neither
-// is so much of it that no response has room.
+// project's session shows: the person would choose there what they do not mean.
 func TestStateOfAnotherProject(t *testing.T) {
-	long := strings.Repeat("x", 1<<20)
 	for name, tt := range map[string]struct {
 		lie  func(*sandbox.AgentState)
 		want string
@@ -382,9 +381,6 @@ func TestStateOfAnotherProject(t *testing.T) {
 			s.ConfigOptions[2].Description, s.ConfigOptions[2].Meta = "A lie", json.RawMessage(`{"gander.dev":{"sandbox":{}}}`)
 			s.ConfigOptions[1].Description = "A lie"
 		}, `[{"id":"auto","name":"auto"},{"id":"wild","name":"wild"}] [{"value":"small","name":"SMALL"},{"value":"wide","name":"wide"}]`},
-		"much": {func(s *sandbox.AgentState) {
-			s.Modes.AvailableModes = append(s.Modes.AvailableModes, acp.SessionMode{ID: long, Name: "m"})
-		}, `[{"id":"auto","name":"auto"},{"id":"approve","name":"approve"}] [{"value":"small","name":"SMALL"},{"value":"large","name":"LARGE"}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lied atomic.Bool

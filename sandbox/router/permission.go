@@ -172,7 +172,7 @@ func isEmpty(input json.RawMessage) bool {
 func pathsIn(list json.RawMessage, typ string) []string {
 	var paths []string
 	for _, raw := range listOf(list) {
-		if o := fileOf(raw); o.Type == typ && o.Path != "" {
+		if o := fileOf(raw); (typ == "" || o.Type == typ) && o.Path != "" {
 			paths = append(paths, o.Path)
 		}
 	}

@@ -329,3 +329,38 @@ func TestPermissionOptionsThatMeanNothing(t *testing.T) {
 		}
 	}
 }
+
+// An input or a file list that is too long to be kept is not the one before.
+func TestQuestionsAboutLongInputs(t *testing.T) {
+	kind := "reject_once"
+	long := strings.Repeat("x", maxInput)
+	const plain = `{"toolCallId":"c","title":"bash"}`
+	questions := map[string]string{
+		"a path":          `{"toolCallId":"c","title":"bash","kind":"edit","locations":[{"path":"notes"},{"path":"` + strings.Repeat("./", maxInput) + `Makefile"}]}`,
+		"an odd location": `{"toolCallId":"c","title":"bash","kind":"edit","locations":[{"path":"notes"},{"path":"Makefile","type":"file"}]}`,
+	}
+	for name, updates := range map[string][]string{
+		"a path": nil, "an odd location": nil,
+		"a command": {
+			`{"sessionUpdate":"tool_call","toolCallId":"c","title":"bash","kind":"execute","rawInput":{"command":"git status"}}`,
+			`{"sessionUpdate":"tool_call_update","toolCallId":"c","rawInput":{"command":"rm -rf ` + long + `"}}`,
+		},
+		"files": {
+			`{"sessionUpdate":"tool_call","toolCallId":"c","title":"bash","kind":"edit","locations":[{"path":"notes"}]}`,
+			`{"sessionUpdate":"tool_call_update","toolCallId":"c","locations":[{"path":"Makefile"},{"path":"` + long + `"}]}`,
+		},
+	} {
+		r := askRig(t, &kind, func(r *rig) { r.agent.onTurn = askAbout(updates, cmp.Or(questions[name], plain), gooseOptions()) })
+		project := t.TempDir()
+		for _, call := range []permit.Call{{Kind: "execute", Input: json.RawMessage(`{"command":"git status"}`)}, {Kind: "edit", Paths: []string{"notes"}}} {
+			call.Agent, call.Tool, call.Dir = "duck", "bash", project
+			subject, title, _ := permit.SubjectOf(call)
+			if _, err := r.opts.Permissions.Add(project, permit.Rule{Subject: subject, Title: title, Allow: true, Isolated: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, asked := r.answers(t, r.editor.NewSession(t, project).SessionID, "go"); got != "reject_once" || !asked {
+			t.Errorf("%s: answered %q, asked %v", name, got, asked)
+		}
+	}
+}

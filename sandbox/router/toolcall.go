@@ -157,14 +157,22 @@ func (tc *toolCall) learn(kind string, u *toolUpdate) (same bool) {
 	if name := toolName(u); kind == "tool_call" && len(name) <= maxInput {
 		tc.tool = name
 	}
-	if len(u.rawInput) > 0 && len(u.rawInput) <= maxInput && !isEmpty(u.rawInput) {
-		tc.input = bytes.Clone(u.rawInput)
+	if !isEmpty(u.rawInput) {
+		tc.input = bytes.Clone(short(u.rawInput))
 	}
-	if len(u.locations) > 0 && len(u.locations) <= maxInput {
-		tc.paths = pathsIn(u.locations, "")
+	if len(u.locations) > 0 {
+		tc.paths = pathsIn(short(u.locations), "")
 	}
 	return kind != "tool_call" || before.tool == "" ||
 		before.tool == tc.tool && before.kind == tc.kind && (before.input == nil || bytes.Equal(before.input, tc.input))
+}
+
+// short is raw JSON that is not too long to be kept, else nil: then it is not known.
+func short(raw json.RawMessage) json.RawMessage {
+	if len(raw) > maxInput {
+		return nil
+	}
+	return raw
 }
 
 // toolName is what the agent calls the tool: goose says it in _meta, others have it
@@ -222,9 +230,6 @@ type namedFile struct {
 
 func fileOf(object json.RawMessage) (f namedFile) {
 	_ = acp.Decode(object, &f) // anything else names none
-	if len(f.Path) > maxInput {
-		f.Path = ""
-	}
 	return f
 }
 

@@ -39,7 +39,7 @@ func (w *wholeTexts) complete(content json.RawMessage) (list []json.RawMessage, 
 				list[i], changed = acp.WithFields(raw, map[string]any{"oldText": was}), true
 			}
 		}
-		if whole := len(old) == 0 || bytes.Equal(old, []byte("null")); whole && len(w.written) < maxShownDiffs {
+		if whole := len(old) == 0 || bytes.Equal(old, []byte("null")); whole && len(f.Path) <= maxInput && len(w.written) < maxShownDiffs {
 			w.written[f.Path] = shortText(text)
 		}
 	}
