@@ -18,7 +18,7 @@ import (
 // TestServeEnds: what ServeAgent returns, and that requests are answered at the end.
 func TestServeEnds(t *testing.T) {
 	t.Run("end of input", func(t *testing.T) {
-		agent := newTurns()
+		agent, begun := beginning()
 		in, toAgent := io.Pipe()
 		fromAgent, out := net.Pipe()
 		served := make(chan error, 1)
@@ -26,8 +26,9 @@ func TestServeEnds(t *testing.T) {
 		r := newRaw(t, fromAgent)
 		_, _ = io.WriteString(toAgent, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`+"\n")
 		r.line()
-		_, _ = io.WriteString(toAgent, `{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`+"\n"+
-			`{"jsonrpc":"2.0","id":3,"method":"x"}`) // no newline
+		_, _ = io.WriteString(toAgent, `{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`+"\n")
+		recv(t, begun, "the prompt")
+		_, _ = io.WriteString(toAgent, `{"jsonrpc":"2.0","id":3,"method":"x"}`) // no newline
 		_ = toAgent.Close()
 		got := r.line() + r.line()
 		if !strings.Contains(got, `"id":2,"result":{"stopReason":"cancelled"}`) || !strings.Contains(got, `"id":3,"error"`) {
@@ -39,15 +40,14 @@ func TestServeEnds(t *testing.T) {
 	})
 	t.Run("context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		agent := newTurns()
+		agent, begun := beginning()
 		client, end := net.Pipe()
 		served := make(chan error, 1)
 		go func() { served <- acp.ServeAgent(ctx, end, agent.new, nil) }()
 		r := newRaw(t, client)
 		r.open()
 		r.prompt(1, "s1", "x")
-		r.send("garbage") // answered when the prompt has been read
-		r.line()
+		recv(t, begun, "the prompt")
 		cancel()
 		r.expect(`{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}`)
 		if err := recv(t, served, "ServeAgent"); !errors.Is(err, context.Canceled) {
@@ -96,6 +96,19 @@ func TestServeEnds(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// beginning is an agent with turns that says when one has begun: a prompt that has not when
+// the connection ends is answered as any request that is cancelled.
+func beginning() (agent *turns, begun <-chan struct{}) {
+	said := make(chan struct{}, 1)
+	agent = newTurns()
+	turn := agent.stubAgent.prompt
+	agent.stubAgent.prompt = func(ctx context.Context, p *acp.PromptRequest) (*acp.PromptResponse, error) {
+		said <- struct{}{}
+		return turn(ctx, p)
+	}
+	return agent, said
 }
 
 type brokenWriter struct{ err error }

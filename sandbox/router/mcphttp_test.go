@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -152,12 +153,15 @@ func TestLeakToAnAddress(t *testing.T) {
 	inside := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}}
 	defer inside.CloseIdleConnections()
 	resp, err := inside.Post("http://127.0.0.1:4711"+serverPath, "application/json", strings.NewReader(`{"x":"`+canaryToken+`"}`))
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF): // the stop ends the agent, and may be faster than the answer
+	case err != nil:
 		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusForbidden {
-		t.Errorf("the agent is answered %s", resp.Status)
+	default:
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("the agent is answered %s", resp.Status)
+		}
 	}
 	r.editor.Wait(t, "what is said about it", func() bool {
 		return strings.Contains(r.said(id), "was seen in what the agent sends to the MCP server db")
