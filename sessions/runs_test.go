@@ -232,7 +232,8 @@ func TestLongNamesAreNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, body := range []sessions.Body{
-		sessions.AgentEvent{Event: sessions.AgentStarted, Agent: "goose", AgentSessionID: long}, end,
+		sessions.AgentEvent{Event: sessions.AgentStarted, Agent: "goose", AgentSessionID: long},
+		end,
 		sessions.Update{Update: json.RawMessage(`{"sessionUpdate":"` + long + `"}`)},
 	} {
 		if err := transcript.Append(sessions.Record{TurnID: "t", Body: body}); err != nil {
