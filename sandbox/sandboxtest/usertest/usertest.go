@@ -63,7 +63,9 @@ func install(t *testing.T, dir string) (program string) {
 	program = filepath.Join(dir, "user.test")
 	binary, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
+		syscall.ForkLock.RLock() // a child has what is open, and while that is written to it cannot be run
 		err = errors.Join(os.WriteFile(program, binary, 0o755), os.Chown(dir, stranger, stranger))
+		syscall.ForkLock.RUnlock()
 	}
 	if _, statErr := os.Stat("testdata"); err == nil && statErr == nil {
 		err = os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("testdata"))
