@@ -108,7 +108,7 @@ func (c *closure) isClosedLink(link string) bool {
 	return false
 }
 
-// find looks for repositories for so long.
+// find looks through the project, for so long, for what search finds.
 func (c *closure) find(atMost time.Duration) *search {
 	s := &search{
 		project: c.project(), roots: c.roots(), closed: func(dir string) bool { return c.ignored(dir, true) },
@@ -120,8 +120,8 @@ func (c *closure) find(atMost time.Duration) *search {
 	return s
 }
 
-// search looks for repositories by the names of directory entries. Of files it reads
-// those that say where a git directory is.
+// search looks by the names of directory entries for repositories, for rules, and for links
+// at protected and at closed names. Of files it reads those that say where a git directory is.
 type search struct {
 	project string
 	roots   []string // where it looks, the project or a directory above it among them
