@@ -192,8 +192,8 @@ func TestSupervisorStops(t *testing.T) {
 	t.Parallel()
 	mark := newMark()
 	r := newRunner(t, shell.Options{Env: env(mark), Grace: time.Millisecond})
-	line := `sleep 600 & setsid sleep 600 & launcher=$(awk '{print $4}' /proc/$PPID/stat)
-		echo ready; kill -STOP $(awk '{print $4}' /proc/$launcher/stat); sleep 600`
+	line := `sleep 600 & setsid sleep 600 & ` + findSupervisor + `
+		echo ready; kill -STOP $supervisor; sleep 600`
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	time.AfterFunc(30*time.Second, cancel) // if it is never ready
@@ -211,14 +211,16 @@ func TestSupervisorStops(t *testing.T) {
 	}
 }
 
+// findSupervisor is for the first command of a supervisor: that has started its shepherd, the
+// shell's parent, itself.
+const findSupervisor = `supervisor=$(awk '{print $4}' /proc/$PPID/stat)`
+
 // TestSupervisorDies: a command that kills its supervisors is ended, and the next
 // one gets new ones.
 func TestSupervisorDies(t *testing.T) {
 	mark := newMark()
 	r := newRunner(t, shell.Options{Env: env(mark)})
-	// The parent of the shell is its shepherd, its parent the launcher, its the supervisor.
-	line := `sleep 600 & setsid sleep 600 &
-		launcher=$(awk '{print $4}' /proc/$PPID/stat); supervisor=$(awk '{print $4}' /proc/$launcher/stat)
+	line := `sleep 600 & setsid sleep 600 & ` + findSupervisor + `
 		kill -9 $supervisor; sleep 600`
 	if _, err := r.Run(t.Context(), shell.Command{Line: line}); err == nil {
 		t.Error("the command ended as if nothing had happened")

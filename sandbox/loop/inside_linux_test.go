@@ -202,10 +202,10 @@ func TestNothingSurvivesAnIteration(t *testing.T) {
 (setsid setsid sh -c '(sleep 1000 &)' &)
 echo started
 `
-	// The shepherd, the launcher and the supervisor of the iteration, so that none of
-	// them can do anything about it.
-	kill := `a=$PPID; b=$(cut -d' ' -f4 /proc/$a/stat); c=$(cut -d' ' -f4 /proc/$b/stat)
-kill -STOP $a $b $c; kill -9 $a $b $c
+	// The supervisor of the iteration, the launcher and the first command's shepherd, which
+	// are its children, so that none of them can do anything about it.
+	kill := `s=$(cut -d' ' -f4 /proc/$PPID/stat); c=$(awk -v s=$s '$4==s {print $1}' /proc/[0-9]*/stat)
+kill -STOP $s $c; kill -9 $s $c
 `
 	both(t, func(t *testing.T, rules bool) {
 		for name, script := range map[string]string{"ended": escapes, "cancelled": escapes + "sleep 1000", "supervisors killed": escapes + kill + "sleep 1000"} {

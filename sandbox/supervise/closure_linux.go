@@ -186,7 +186,7 @@ func (l *linux) inside(id int) bool {
 	}
 	for pid > 1 && pid != l.pid && pid != l.launcher {
 		p, err := readProc(pid)
-		if err != nil || p.parent == l.launcher { // a shepherd, when it is the first
+		if err != nil || l.isShepherd(p) { // when it is the first that is looked at
 			return false
 		}
 		if f.herd(p.parent) != nil {

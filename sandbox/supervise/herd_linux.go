@@ -135,12 +135,17 @@ func (f *flock) add() (*herd, error) {
 		_ = ours.Close()
 		return nil, fmt.Errorf("asking the launcher for a shepherd: %w; the supervisor's log has the launcher's own words", err)
 	}
-	h := &herd{conn: ours, pid: reply.PID, answer: make(chan shepherdEvent, 1)}
+	return f.tend(ours, reply.PID), nil
+}
+
+// tend follows a shepherd that was started.
+func (f *flock) tend(conn *fdConn, shepherd int) *herd {
+	h := &herd{conn: conn, pid: shepherd, answer: make(chan shepherdEvent, 1)}
 	f.mu.Lock()
 	f.herds[h.pid] = h
 	f.mu.Unlock()
 	f.wg.Go(func() { f.follow(h) })
-	return h, nil
+	return h
 }
 
 // take gives an idle shepherd, or a new one, and sees to it that one waits again.
@@ -359,16 +364,16 @@ func (f *flock) forget(h *herd) {
 	}
 }
 
-// sparing returns what killSince leaves alone: the shepherds, which L has started, and of
-// what a shepherd runs an infrastructure command itself. Until done is called no shepherd
-// is made; while one was being made before, every child of L is taken for one.
+// sparing returns what killSince leaves alone: the shepherds, and of what a shepherd runs an
+// infrastructure command itself. Until done is called no shepherd is made; while one was
+// being made before, every child of L is taken for one.
 func (f *flock) sparing() (spares func(proc) bool, done func()) {
 	known, done := f.lmu.TryLock(), func() {}
 	if known {
 		done = f.lmu.Unlock
 	}
 	return func(p proc) bool {
-		if p.parent == f.s.launcher && (!known || f.herd(p.pid) != nil) {
+		if f.s.isShepherd(p) && (!known || f.herd(p.pid) != nil) {
 			return true
 		}
 		return f.isCommand(p, func(r *run) bool { return r.infrastructure })

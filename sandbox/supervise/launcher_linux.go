@@ -14,25 +14,36 @@ import (
 	"gander.dev/gander/sandbox/enforce"
 )
 
-// launch starts L: a thread of S, which ends with that, gives up what L may not do and
-// executes the program. What it has given up, and the filter that it has taken on, are
-// those of L and of every process that L will ever start. serve is told the listener of
-// the filter, when there is one, before anything is opened behind it.
-func launch(p privileges, owner []*os.File, serve func(listener int)) (pid int, err error) {
+// launched is what launch has started.
+type launched struct {
+	launcher int
+	// shepherd is the one that S has started itself. What S gets for a child later may
+	// have its number, but not its beginning.
+	shepherd procID
+}
+
+// launch starts L and a shepherd, for the first command, which would wait for the starts of
+// both otherwise, one after the other. A thread of S, which ends with that, gives up what
+// they may not do and executes the program. What it has given up, and the filter that it
+// has taken on, are those of L and of every process that L will ever start. Each gets a
+// connection. serve is told the listener of the filter, when there is one, before anything
+// is opened behind it.
+func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int)) (l launched, err error) {
 	umask := unix.Umask(0)
 	unix.Umask(umask)
-	own, err := json.Marshal(launcherArgs{Umask: umask, Limits: p.Limits})
+	own, err := json.Marshal(ownArgs{Umask: umask, Limits: p.Limits})
 	if err != nil {
-		return 0, fmt.Errorf("the launcher's arguments: %w", err)
+		return l, fmt.Errorf("the launcher's arguments: %w", err)
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return 0, err
+		return l, err
 	}
 	defer func() { _ = null.Close() }()
 	if !p.Keep {
 		defer takeBlame()()
 	}
+	var first int
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -43,15 +54,23 @@ func launch(p privileges, owner []*os.File, serve func(listener int)) (pid int, 
 				}
 			}
 			return Relaxed(func() (err error) {
-				pid, err = startRole([]string{roleLauncher, string(own)}, "/", null.Fd(), owner)
+				if first, err = startRole([]string{roleShepherd, string(own)}, "/", null.Fd(), shepherd); err != nil {
+					return err
+				}
+				l.launcher, err = startRole([]string{roleLauncher, string(own)}, "/", null.Fd(), launcher)
 				return err
 			})
 		}()
 	}()
 	if err := <-done; err != nil {
-		return 0, fmt.Errorf("starting the launcher: %w", err)
+		return l, fmt.Errorf("starting the launcher: %w", err)
 	}
-	return pid, nil
+	started, err := readProc(first) // there even if it has ended: nobody collects anything yet
+	if err != nil {
+		return l, fmt.Errorf("looking at the first shepherd: %w", err)
+	}
+	l.shepherd = started.procID
+	return l, nil
 }
 
 // startRole executes this program in a role, with null as its stdin and stdout and a
@@ -184,14 +203,14 @@ func filterCalls(p privileges, serve func(listener int)) error {
 	return nil
 }
 
-// launcherArgs are what L sets for itself and all that it starts: threads of S have them
-// in common.
-type launcherArgs struct {
+// ownArgs are what who was started by S sets for itself and all that it starts: threads of
+// S have them in common.
+type ownArgs struct {
 	Umask  int        `json:"umask"` // that of S when it began
 	Limits *Resources `json:"limits,omitempty"`
 }
 
-func (a launcherArgs) apply() error {
+func (a ownArgs) apply() error {
 	unix.Umask(a.Umask)
 	return limitUse(a.Limits)
 }

@@ -22,11 +22,9 @@ func runRole(role string, args []string) int {
 	var err error
 	switch role {
 	case roleLauncher:
-		if err = settle(args); err == nil {
-			err = withOwner(serveLauncher)
-		}
+		err = withOwner(args, serveLauncher)
 	case roleShepherd:
-		err = withOwner(serveShepherd)
+		err = withOwner(args, serveShepherd)
 	default:
 		err = fmt.Errorf("unknown role %q", role)
 	}
@@ -37,12 +35,13 @@ func runRole(role string, args []string) int {
 	return 0
 }
 
-// settle has the launcher's arguments take effect.
+// settle has the arguments take effect that who was started by S has; L's shepherds have
+// none, and inherit.
 func settle(args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want one argument, got %q", args)
+	if len(args) == 0 {
+		return nil
 	}
-	var a launcherArgs
+	var a ownArgs
 	if err := json.Unmarshal([]byte(args[0]), &a); err != nil {
 		return fmt.Errorf("reading the argument: %w", err)
 	}
@@ -50,7 +49,10 @@ func settle(args []string) error {
 }
 
 // withOwner prepares a process that stays and runs it on the socket to its owner.
-func withOwner(serve func(*fdConn) error) error {
+func withOwner(args []string, serve func(*fdConn) error) error {
+	if err := settle(args); err != nil {
+		return err
+	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("closing the process to others: %w", err)
 	}

@@ -38,7 +38,7 @@ const (
 type linux struct {
 	log      *slog.Logger
 	pid      int
-	launcher int                   // process id of L; set in setup
+	launched                       // set in setup
 	flock    atomic.Pointer[flock] // set at the end of setup
 	identity *Identity             // whom commands run as; nil for S's own user
 	closure  *closure              // of files, nil without rules
@@ -139,25 +139,33 @@ func (l *linux) startLauncher(p privileges) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("turning off core dumps: %w", err)
 	}
-	ours, theirs, err := connect()
+	toLauncher, launcher, err := connect()
 	if err != nil {
 		return err
 	}
-	l.launcher, err = launch(p, theirs, func(listener int) { l.closure.guard.Serve(listener) })
-	closeFiles(theirs...) // or the launcher's end would not be noticed
+	toShepherd, shepherd, err := connect()
+	if err != nil {
+		closeFiles(launcher...)
+		_ = toLauncher.Close()
+		return err
+	}
+	l.launched, err = launch(p, launcher, shepherd, func(listener int) { l.closure.guard.Serve(listener) })
+	closeFiles(append(launcher, shepherd...)...) // or the end of either would not be noticed
 	for i := range p.Groups {
 		_ = unix.Close(groupsFD + i)
 	}
 	if err != nil {
-		_ = ours.Close()
-		return err
+		return errors.Join(err, toLauncher.Close(), toShepherd.Close())
 	}
 	go l.reap() // ends with the process
-	f := &flock{s: l, launcher: ours, herds: map[int]*herd{}}
-	f.fill()
+	f := &flock{s: l, launcher: toLauncher, herds: map[int]*herd{}}
+	f.putBack(f.tend(toShepherd, l.shepherd.pid))
 	l.flock.Store(f)
 	return nil
 }
+
+// isShepherd reports whether p is, or was, a shepherd, of L's or S's making.
+func (l *linux) isShepherd(p proc) bool { return p.parent == l.launcher || p.procID == l.shepherd }
 
 // reap collects whatever ends as a child of S: L, which ends the sandbox, and
 // orphans of dead shepherds.
@@ -231,7 +239,7 @@ func (l *linux) killSince(ctx context.Context, since snapshot) (int, error) {
 func (l *linux) killBelow(ctx context.Context, shepherd int) error {
 	_, err := l.killWhile(ctx, func(p proc) bool {
 		if p.pid == shepherd {
-			return p.parent == l.launcher
+			return l.isShepherd(p)
 		}
 		return l.below(p, shepherd)
 	})
@@ -241,7 +249,7 @@ func (l *linux) killBelow(ctx context.Context, shepherd int) error {
 // below says whether p descends from a shepherd, or from none.
 func (l *linux) below(p proc, shepherd int) bool {
 	for p.parent != shepherd {
-		if p.pid == l.launcher || p.parent == l.launcher {
+		if p.pid == l.launcher || l.isShepherd(p) {
 			return false
 		}
 		if p.parent == l.pid {
