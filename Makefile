@@ -48,9 +48,9 @@ ERRCHECK    := github.com/kisielk/errcheck@v1.30.0
 # What gander's configuration entries for other programs are read with in tests.
 READERS := emacs-nox lua5.4 python3-json5 python3-yaml
 
-# gcc is for tree-sitter and the race detector, the certificates are for goose, python3 connects from inside
+# gcc and musl are for tree-sitter, libc6 is for the race detector, the certificates are for goose, python3 connects from inside
 # sandboxes in tests, chromium shows the dashboard, xvfb and xterm are a screen with a window on it, wine runs the Windows build with a library made by mingw.
-DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc gcc-mingw-w64-x86-64 git iproute2 libc6-dev python3 python3-pip wine wine64 xterm xvfb $(READERS)
+DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc gcc-mingw-w64-x86-64 git iproute2 libc6-dev musl-tools python3 python3-pip wine wine64 xterm xvfb $(READERS)
 
 AGENTS   := sandbox/node_modules/.installed
 CLIENTS  := conformance/node_modules/.installed
@@ -64,16 +64,19 @@ help: ## print this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # tree-sitter, with which analyze reads source code, is C: it is linked statically,
-# so that the binary runs in every image. Where there is no C compiler the binary
-# lacks it, and says so; CGO_ENABLED=0 go build ./cmd/gander makes the same.
-STATIC := -tags netgo,osusergo -ldflags '$(LDFLAGS) -linkmode external -extldflags -static'
+# so that the binary runs in every image, and with musl where that is: a program with glibc
+# asks the processor for its caches when it starts, a millisecond of each command's shepherd
+# in a virtual machine. musl gives threads the stack that the program asks for. Where there
+# is no C compiler the binary lacks tree-sitter, and says so; CGO_ENABLED=0 go build
+# ./cmd/gander makes the same.
+STATIC := -tags netgo,osusergo -ldflags '$(LDFLAGS) -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"'
 
 .PHONY: build
 build: ## bin/gander, one static binary
 	@if [ "$$($(GO) env GOOS)" = linux ] && command -v gcc >/dev/null; then \
-	  set -x; CGO_ENABLED=1 $(GO) build $(STATIC) -o bin/gander ./cmd/gander; \
+	  set -x; CC="$$(command -v musl-gcc || command -v gcc)" CGO_ENABLED=1 $(GO) build $(STATIC) -o bin/gander ./cmd/gander; \
 	else \
-	  echo 'no C compiler for a static binary: analyze will know only Go; apt-get install gcc libc6-dev' >&2; \
+	  echo 'no C compiler for a static binary: analyze will know only Go; apt-get install gcc musl-tools' >&2; \
 	  set -x; CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/gander ./cmd/gander; \
 	fi
 
@@ -177,6 +180,7 @@ acp: images # every check of ACP for gander with each agent in each sandbox: ten
 .PHONY: vet
 vet: ## go vet for linux, darwin and windows
 	$(GO) vet ./...
+	$(GO) vet -tags manual ./cmd/gander
 	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./...
 	CGO_ENABLED=0 GOOS=windows $(GO) vet ./...
 

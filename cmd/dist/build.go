@@ -37,24 +37,28 @@ func parsePlatforms(list string) (platforms []platform, err error) {
 	return platforms, nil
 }
 
-// native is the platform whose programs a C compiler of this machine makes, which
-// analyze needs for other languages than Go. Elsewhere the program is without.
-func native(p platform) bool {
+// compiler is the C compiler that makes static programs of a platform, the better one where
+// there are two; analyze needs it for other languages than Go. With "" the program is without.
+func compiler(p platform) string {
 	if p.os != "linux" || runtime.GOOS != "linux" || p.arch != runtime.GOARCH {
-		return false
+		return ""
 	}
-	_, err := exec.LookPath("gcc")
-	return err == nil
+	for _, name := range []string{"musl-gcc", "gcc"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // build builds the program as make build does, and says whether C is in it.
 func (r *release) build(ctx context.Context, p platform, to string) (cgo bool, err error) {
-	cgo = native(p)
-	flags, enabled := "-s -w -X main.version="+r.version, "0"
+	cc := compiler(p)
+	flags, env := "-s -w -X main.version="+r.version, []string{"CGO_ENABLED=0"}
 	args := []string{"build", "-trimpath", "-buildvcs=false"}
-	if cgo {
-		enabled = "1"
-		flags += " -linkmode external -extldflags -static"
+	if cc != "" {
+		env = []string{"CGO_ENABLED=1", "CC=" + cc}
+		flags += ` -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"`
 		args = append(args, "-tags", "netgo,osusergo")
 	}
 	to, err = filepath.Abs(to)
@@ -62,7 +66,7 @@ func (r *release) build(ctx context.Context, p platform, to string) (cgo bool, e
 		return false, err
 	}
 	args = append(args, "-ldflags", flags, "-o", to, "./cmd/gander")
-	return cgo, r.goCommand(ctx, []string{"CGO_ENABLED=" + enabled, "GOOS=" + p.os, "GOARCH=" + p.arch}, args...)
+	return cc != "", r.goCommand(ctx, append(env, "GOOS="+p.os, "GOARCH="+p.arch), args...)
 }
 
 func (r *release) goCommand(ctx context.Context, env []string, args ...string) error {
@@ -82,7 +86,7 @@ func (r *release) common(ctx context.Context, work string) ([]file, error) {
 		return nil, err
 	}
 	flags := "-X main.version=" + r.version
-	if err := r.goCommand(ctx, []string{"CGO_ENABLED=0", "SOURCE_DATE_EPOCH=0"}, "run", "-trimpath", "-buildvcs=false", "-ldflags", flags, "./cmd/gander", "man", manual); err != nil {
+	if err := r.goCommand(ctx, []string{"CGO_ENABLED=0", "SOURCE_DATE_EPOCH=0"}, "run", "-tags", "manual", "-trimpath", "-buildvcs=false", "-ldflags", flags, "./cmd/gander", "man", manual); err != nil {
 		return nil, err
 	}
 	var files []file

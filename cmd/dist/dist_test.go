@@ -145,6 +145,15 @@ func checkArchive(t *testing.T, body string, p platform) {
 			t.Errorf("there is no %s in the archive", name)
 		}
 	}
+	pages := 0
+	for name := range files {
+		if strings.HasPrefix(name, "man/") {
+			pages++
+		}
+	}
+	if pages < 20 || !bytes.Contains(files["man/gander-sandbox-exec.1"], []byte("EXAMPLE")) {
+		t.Errorf("%d pages of the manual; that of sandbox exec is %q", pages, files["man/gander-sandbox-exec.1"])
+	}
 	program := filepath.Join(t.TempDir(), p.program())
 	if err := os.WriteFile(program, files[p.program()], 0o755); err != nil {
 		t.Fatal(err)

@@ -1,3 +1,5 @@
+//go:build manual
+
 package main
 
 import (
@@ -8,8 +10,12 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manCommand writes manual pages. It is for those who package gander, so that the
-// help does not show it.
+// Those who package gander make manual pages with a build of their own, as cmd/dist does:
+// what writes them takes time at every start of a program that it is in.
+//
+//	go run -tags manual ./cmd/gander man DIRECTORY
+func init() { forPackagers = append(forPackagers, (*app).manCommand) }
+
 func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",

@@ -130,6 +130,9 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
+// forPackagers are commands of builds for packagers.
+var forPackagers []func(*app) *cobra.Command
+
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gander",
@@ -151,7 +154,10 @@ yours, no network but the model, no key inside, nothing left behind.`,
 		return usageError("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(a.acpCommand(), a.mcpCommand(), a.runCommand(), a.demoCommand(), a.routeCommand(), a.agentCommand(), a.providerCommand(), a.sessionCommand(), a.serveCommand(), a.loopCommand(), a.sandboxCommand(), a.policyCommand(),
-		a.setupCommand(), a.doctorCommand(), a.configCommand(), a.conformanceCommand(), a.replayCommand(), a.versionCommand(), a.manCommand())
+		a.setupCommand(), a.doctorCommand(), a.configCommand(), a.conformanceCommand(), a.replayCommand(), a.versionCommand())
+	for _, command := range forPackagers {
+		root.AddCommand(command(a))
+	}
 	group(root)
 	addHelp(root)
 	root.Version = version

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,32 +64,5 @@ func TestChoicesAreCompleted(t *testing.T) {
 				t.Errorf("%s --%s is not completed", c.CommandPath(), name)
 			}
 		}
-	}
-}
-
-// There is a page for every command, made alike twice.
-func TestManual(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
-	var dirs [2]string
-	for i := range dirs {
-		dirs[i] = t.TempDir()
-		code := run(t.Context(), []string{"man", dirs[i]}, stdio{strings.NewReader(""), io.Discard, os.Stderr}, []string{"HOME=" + t.TempDir()}, nil)
-		if code != 0 {
-			t.Fatalf("exit code %d", code)
-		}
-	}
-	pages, err := filepath.Glob(filepath.Join(dirs[0], "*.1"))
-	if err != nil || len(pages) < 20 {
-		t.Fatalf("%d pages, %v", len(pages), err)
-	}
-	for _, page := range pages {
-		first, err1 := os.ReadFile(page)
-		second, err2 := os.ReadFile(filepath.Join(dirs[1], filepath.Base(page)))
-		if err1 != nil || err2 != nil || !bytes.Equal(first, second) {
-			t.Errorf("%s is not the same twice: %v, %v", filepath.Base(page), err1, err2)
-		}
-	}
-	if text, err := os.ReadFile(filepath.Join(dirs[0], "gander-sandbox-exec.1")); err != nil || !strings.Contains(string(text), "EXAMPLE") {
-		t.Errorf("the page of sandbox exec: %v", err)
 	}
 }
