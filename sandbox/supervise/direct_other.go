@@ -207,6 +207,3 @@ func (d *direct) shutdown(ctx context.Context) {
 		d.log.Warn("not everything has ended", "error", err)
 	}
 }
-
-// harmful are the signals that are caught: none named are all.
-func harmful() []os.Signal { return nil }

@@ -104,8 +104,13 @@ type flock struct {
 	closed bool
 }
 
-// maxIdle is how many shepherds are kept waiting.
-const maxIdle = 2
+const (
+	// maxIdle is how many shepherds are kept waiting.
+	maxIdle = 2
+	// fillPause is how long a command has to end before a shepherd is made for the next
+	// one: a short one gives its own back, and shares the processors with no start.
+	fillPause = 20 * time.Millisecond
+)
 
 // add starts a shepherd and follows it until it ends. A launcher that does not
 // answer is of no use any more: it is killed, and with it the sandbox ends.
@@ -172,14 +177,19 @@ func (f *flock) takeIdle() (h *herd, making chan struct{}) {
 	} else {
 		making = f.making
 	}
-	if len(f.idle) == 0 && f.making == nil && !f.closed {
-		f.fill()
+	if len(f.idle) == 0 {
+		time.AfterFunc(fillPause, f.fill)
 	}
 	return h, making
 }
 
-// fill makes a shepherd for idle. mu is held, or nobody else knows f.
+// fill makes a shepherd for idle where none waits.
 func (f *flock) fill() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.idle) > 0 || f.making != nil || f.closed {
+		return
+	}
 	made := make(chan struct{})
 	f.making = made
 	f.wg.Go(func() {

@@ -9,8 +9,9 @@ import (
 
 // helpers are what this program is besides the tests, by name.
 var helpers = map[string]func() error{
-	signalTaker: takeSignalsUntilEOF,
-	restricter:  restrictMounts,
+	signalTaker:      func() error { return takeSignalsUntilEOF(harmful()) },
+	usualSignalTaker: func() error { return takeSignalsUntilEOF(usual()) },
+	restricter:       restrictMounts,
 }
 
 const helperVariable = "GANDER_TEST_HELPER"

@@ -176,12 +176,16 @@ func signalProc(p procID, sig unix.Signal) {
 // harmful are the signals that end or stop a Go program which has not asked for them;
 // the others do nothing to it (os/signal, "Default behavior of signals in Go programs").
 // SIGPIPE is one because of stderr, which nobody may read any more.
-// Each that is asked for costs two switches of threads, and all of them as long as the
-// start of the program.
+// Each that is asked for costs two switches of threads, and all of them as long as a fifth of
+// the start of the program.
 func harmful() []os.Signal {
-	return []os.Signal{
-		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGTERM, unix.SIGPIPE,
-		unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
-		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
-	}
+	return append(usual(),
+		unix.SIGABRT, unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+}
+
+// usual are those of them that programs send to all that they may. They are enough for L and
+// the shepherds: who sends another one to these could send SIGKILL or SIGSTOP, too.
+func usual() []os.Signal {
+	return []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE}
 }

@@ -56,6 +56,6 @@ func withOwner(args []string, serve func(*fdConn) error) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("closing the process to others: %w", err)
 	}
-	takeSignals()
+	takeSignals(usual()...)
 	return serve(ownerConn())
 }

@@ -38,6 +38,7 @@ const (
 type linux struct {
 	log      *slog.Logger
 	pid      int
+	signals  chan struct{}         // closed when none can do harm
 	launched                       // set in setup
 	flock    atomic.Pointer[flock] // set at the end of setup
 	identity *Identity             // whom commands run as; nil for S's own user
@@ -55,8 +56,12 @@ func newPlatform(log *slog.Logger) (platform, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("closing the process to others: %w", err)
 	}
-	takeSignals()
-	return &linux{log: log, pid: os.Getpid()}, nil
+	l := &linux{log: log, pid: os.Getpid(), signals: make(chan struct{})}
+	go func() {
+		takeSignals(harmful()...)
+		close(l.signals)
+	}()
+	return l, nil
 }
 
 func (l *linux) keeper() keeper {
@@ -157,6 +162,7 @@ func (l *linux) startLauncher(p privileges) error {
 	if err != nil {
 		return errors.Join(err, toLauncher.Close(), toShepherd.Close())
 	}
+	<-l.signals
 	go l.reap() // ends with the process
 	f := &flock{s: l, launcher: toLauncher, herds: map[int]*herd{}}
 	f.putBack(f.tend(toShepherd, l.shepherd.pid))
