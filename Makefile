@@ -69,15 +69,22 @@ help: ## print this
 # in a virtual machine. musl gives threads the stack that the program asks for. Where there
 # is no C compiler the binary lacks tree-sitter, and says so; CGO_ENABLED=0 go build
 # ./cmd/gander makes the same.
-STATIC := -tags netgo,osusergo -ldflags '$(LDFLAGS) -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"'
+STATIC := -tags netgo,osusergo,embedded -ldflags '$(LDFLAGS) -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"'
+
+# What a build with the tag embedded carries.
+SUPERVISOR := sandbox/local/supervisor/program
+
+.PHONY: supervisor
+supervisor:
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $(SUPERVISOR) ./sandbox/local/supervisor
 
 .PHONY: build
-build: ## bin/gander, one static binary
+build: supervisor ## bin/gander, one static binary
 	@if [ "$$($(GO) env GOOS)" = linux ] && command -v gcc >/dev/null; then \
 	  set -x; CC="$$(command -v musl-gcc || command -v gcc)" CGO_ENABLED=1 $(GO) build $(STATIC) -o bin/gander ./cmd/gander; \
 	else \
 	  echo 'no C compiler for a static binary: analyze will know only Go; apt-get install gcc musl-tools' >&2; \
-	  set -x; CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/gander ./cmd/gander; \
+	  set -x; CGO_ENABLED=0 $(GO) build -tags embedded -ldflags '$(LDFLAGS)' -o bin/gander ./cmd/gander; \
 	fi
 
 .PHONY: demo
@@ -116,7 +123,7 @@ soak: ## the long proofs: thousands of cancels, calls and races, ten minutes of 
 .PHONY: bench
 bench: images ## medians of side-by-side runs: start, memory, latency, throughput, cancel
 	@GANDER_BENCH=1 GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' \
-	  $(GO) test -count=1 -v -timeout 15m -run '^TestBench$$' ./conformance/bench
+	  $(GO) test -tags embedded -count=1 -v -timeout 15m -run '^TestBench$$' ./conformance/bench
 
 .PHONY: images
 images: build docker $(AGENTS) ## the agents' container images, goku-sandbox-goose and goku-sandbox-opencode
@@ -141,22 +148,22 @@ unit: ## unit tests, wire goldens and scripts, with the race detector
 	GANDER_CHECK=1 $(GO) test -timeout 15m ./conformance/mcp ./conformance/acp ./cmd/dist # of what they start, nothing runs under the detector
 
 .PHONY: proofs
-proofs: # repetitions that the race detector would make slow, and the catalogue of escapes
+proofs: supervisor # as released: repetitions that the race detector would make slow, and the catalogue of escapes
 	@# One after the other what uses up the processes of a user, and only then the rest.
-	GANDER_CHECK=1 $(GO) test -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestEmbedded|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
-	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_SHELL_CANCELS='$(SHELL_CANCELS)' GANDER_SHELL_CALLS='$(SHELL_CALLS)' \
-	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestCancel|TestNoGrowth)$$' ./developer/shell
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestCancel|TestNoGrowth)$$' ./developer/shell
 	GANDER_CHECK=1 GANDER_SANDBOX_KILLS='$(SANDBOX_KILLS)' \
-	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKills|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKills|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
-	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestHostReplaces|TestEnforcesOrdinaryUser)$$' ./sandbox/enforce
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestHostReplaces|TestEnforcesOrdinaryUser)$$' ./sandbox/enforce
 	GANDER_CHECK=1 GANDER_STORE_KILLS='$(STORE_KILLS)' GANDER_POWER_LOSSES='$(POWER_LOSSES)' \
-	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKilledAnywhere|TestPowerLoss|TestListOfTenThousand|TestHundredThousandEntries|TestSharedFlushes)$$' ./sessions
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKilledAnywhere|TestPowerLoss|TestListOfTenThousand|TestHundredThousandEntries|TestSharedFlushes)$$' ./sessions
 	GANDER_CHECK=1 GANDER_LOOP_EVENTS='$(LOOP_EVENTS)' GANDER_LIVE_SECONDS='$(LIVE_SECONDS)' \
-	  $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLargeDatabase|TestManyLiveClients)$$' ./sandbox/controlplane
-	GANDER_CHECK=1 $(GO) test -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestTenThousandTokens$$' ./cmd/gander
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLargeDatabase|TestManyLiveClients)$$' ./sandbox/controlplane
+	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestTenThousandTokens$$' ./cmd/gander
 
 .PHONY: podman
 podman: build docker $(AGENTS) # the docker sandbox with Podman in Docker's place, and an image that is built twice
@@ -168,7 +175,7 @@ podman: build docker $(AGENTS) # the docker sandbox with Podman in Docker's plac
 e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in every sandbox; and the bench, briefly
 	@mkdir -p '$(PICTURES)'
 	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' GANDER_CANCEL_RUNS='$(CANCEL_RUNS)' GANDER_CRASH_RUNS='$(CRASH_RUNS)' GANDER_CRASH_LOSSES='$(CRASH_LOSSES)' GANDER_MODEL_DOWN_SECONDS='$(MODEL_DOWN)' \
-	  $(GO) test -count=1 -p 1 $(KEEP) -timeout '$(E2E_TIMEOUT)' ./conformance/e2e ./conformance/bench
+	  $(GO) test -tags embedded -count=1 -p 1 $(KEEP) -timeout '$(E2E_TIMEOUT)' ./conformance/e2e ./conformance/bench
 
 .PHONY: acp
 acp: images # every check of ACP for gander with each agent in each sandbox: ten minutes with opencode

@@ -53,20 +53,31 @@ func compiler(p platform) string {
 
 // build builds the program as make build does, and says whether C is in it.
 func (r *release) build(ctx context.Context, p platform, to string) (cgo bool, err error) {
-	cc := compiler(p)
-	flags, env := "-s -w -X main.version="+r.version, []string{"CGO_ENABLED=0"}
-	args := []string{"build", "-trimpath", "-buildvcs=false"}
-	if cc != "" {
-		env = []string{"CGO_ENABLED=1", "CC=" + cc}
-		flags += ` -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"`
-		args = append(args, "-tags", "netgo,osusergo")
-	}
 	to, err = filepath.Abs(to)
 	if err != nil {
 		return false, err
 	}
-	args = append(args, "-ldflags", flags, "-o", to, "./cmd/gander")
-	return cc != "", r.goCommand(ctx, append(env, "GOOS="+p.os, "GOARCH="+p.arch), args...)
+	tags, flags := "netgo,osusergo", "-s -w -X main.version="+r.version
+	if p.os == "linux" {
+		tags += ",embedded"
+		if err := r.goBuild(ctx, p, "", "-ldflags", "-s -w", "-o", "sandbox/local/supervisor/program", "./sandbox/local/supervisor"); err != nil {
+			return false, err
+		}
+	}
+	cc := compiler(p)
+	if cc != "" {
+		flags += ` -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"`
+	}
+	return cc != "", r.goBuild(ctx, p, cc, "-tags", tags, "-ldflags", flags, "-o", to, "./cmd/gander")
+}
+
+// goBuild builds for a platform, with a C compiler or without.
+func (r *release) goBuild(ctx context.Context, p platform, cc string, args ...string) error {
+	env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch}
+	if cc != "" {
+		env = append(env, "CGO_ENABLED=1", "CC="+cc)
+	}
+	return r.goCommand(ctx, env, append([]string{"build", "-trimpath", "-buildvcs=false"}, args...)...)
 }
 
 func (r *release) goCommand(ctx context.Context, env []string, args ...string) error {

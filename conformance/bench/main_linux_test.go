@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gander.dev/gander/sandbox/supervise"
 )
 
 // This program is also the other programs of the measurements, under these names.
@@ -22,6 +24,9 @@ var programs = map[string]func() error{
 }
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == supervise.Verb { // without the tag embedded
+		os.Exit(supervise.Main(os.Args[1:]))
+	}
 	program, ok := programs[filepath.Base(os.Args[0])]
 	if !ok {
 		os.Exit(m.Run())

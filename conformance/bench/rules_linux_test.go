@@ -130,7 +130,7 @@ func (b *bench) ruled(dir string, mounts ...sandbox.Mount) sandbox.Sandbox {
 // asked about.
 func (b *bench) local(dir string, rules *sandbox.Rules, mounts ...sandbox.Mount) sandbox.Sandbox {
 	b.t.Helper()
-	driver := local.New(local.Options{Executable: b.gander})
+	driver := local.New(local.Options{})
 	sb, err := driver.Create(b.t.Context(), sandbox.Spec{
 		ID: "bench-" + strings.ToLower(rand.Text()), WorkingDir: dir, Home: b.mkdir("inside"), Rules: rules, Mounts: mounts,
 	})

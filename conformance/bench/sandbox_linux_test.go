@@ -15,7 +15,7 @@ import (
 // openSandbox makes a sandbox whose supervisor is bin/gander.
 func (b *bench) openSandbox() sandbox.Sandbox {
 	b.t.Helper()
-	driver := local.New(local.Options{Executable: b.gander})
+	driver := local.New(local.Options{})
 	sb, err := driver.Create(b.t.Context(), sandbox.Spec{ID: "bench", WorkingDir: b.mkdir("sandboxed"), Home: b.mkdir("inside")})
 	if err != nil {
 		b.t.Fatal(err)

@@ -169,7 +169,7 @@ type plan struct {
 	ungrouped bool // single processes are bounded only
 	uid       int  // commands run as
 	// private lists what is covered when commands run as uid 0, to whom permissions say
-	// nothing. It takes a while, and is called when the supervisor is starting.
+	// nothing. It takes as long as the supervisor needs to start, and has begun before.
 	private func() ([]supervise.Private, error)
 }
 
@@ -188,7 +188,7 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, e
 		limited = newBounds(spec.ID, p, d.options.RefuseGroups)
 	}
 	stderr := &logWriter{log: d.log, id: spec.ID}
-	proc, conn, groups, err := startSupervisor(p.exe, p.process, limited, stderr)
+	proc, conn, groups, err := d.startSupervisor(p, limited, stderr)
 	if err != nil {
 		limited.release()
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/project"
@@ -42,7 +43,8 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	}
 	asRoot := who.UID == 0 || who.GID == 0
 	if asRoot {
-		p.private = func() ([]supervise.Private, error) { return privateBelow(privateDir) }
+		p.private = sync.OnceValues(func() ([]supervise.Private, error) { return privateBelow(privateDir) })
+		go func() { _, _ = p.private() }() // ends with the list
 	}
 	p.setup.Limits, p.setup.Writable = resources(p.limits), supervise.WritablePaths()
 	p.setup.Root.Temporary = p.limits.Disk

@@ -53,19 +53,22 @@ func mapped(ids []int) (m []syscall.SysProcIDMap) {
 	return m
 }
 
-// startSupervisor starts exe as a supervisor, within bounds, and returns the host's end of
-// its stream, and of how many groups it has the entrances.
-func startSupervisor(exe string, p processPlan, within *bounds, stderr io.Writer) (proc *supervisorProcess, conn io.ReadWriteCloser, groups int, err error) {
+// startSupervisor starts a supervisor, within bounds, and returns the host's end of its
+// stream, and of how many groups it has the entrances.
+func (d *Driver) startSupervisor(p plan, within *bounds, stderr io.Writer) (proc *supervisorProcess, conn io.ReadWriteCloser, groups int, err error) {
 	conn, theirs, err := supervise.NewLocalConn()
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
 	defer func() { _ = theirs.Close() }()
 	proc, groups, err = within.start(func(entrances []*os.File, group *os.File) (*supervisorProcess, error) {
-		cmd := command(exe, supervise.Verb, stderr)
+		cmd := command(p.exe, supervise.Verb, stderr)
 		cmd.Stdin, cmd.Stdout = theirs.Stdin, theirs.Stdout
 		cmd.ExtraFiles = append([]*os.File{theirs.Handover}, entrances...)
-		cmd.SysProcAttr = p.attributes()
+		if small := program(); small != nil && d.options.Executable == "" {
+			hand(cmd, small)
+		}
+		cmd.SysProcAttr = p.process.attributes()
 		if group != nil {
 			cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.Fd())
 		}
@@ -74,7 +77,7 @@ func startSupervisor(exe string, p processPlan, within *bounds, stderr io.Writer
 	if err != nil {
 		_ = conn.Close()
 		err = fmt.Errorf("starting the supervisor: %w", err)
-		if p.namespaces && namespaceRefused(err) {
+		if p.process.namespaces && namespaceRefused(err) {
 			err = &refusal{err}
 		}
 		return nil, nil, 0, err

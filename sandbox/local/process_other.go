@@ -32,8 +32,8 @@ type pipeConn struct {
 
 func (c pipeConn) Close() error { return errors.Join(c.in.Close(), c.out.Close()) }
 
-// startSupervisor starts exe as a supervisor and returns the host's end of its stream.
-func startSupervisor(exe string, p processPlan, _ *bounds, stderr io.Writer) (*supervisorProcess, io.ReadWriteCloser, int, error) {
+// startSupervisor starts a supervisor and returns the host's end of its stream.
+func (*Driver) startSupervisor(p plan, _ *bounds, stderr io.Writer) (*supervisorProcess, io.ReadWriteCloser, int, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("making a pipe: %w", err)
@@ -42,10 +42,10 @@ func startSupervisor(exe string, p processPlan, _ *bounds, stderr io.Writer) (*s
 	if err != nil {
 		return nil, nil, 0, errors.Join(fmt.Errorf("making a pipe: %w", err), theirIn.Close(), in.Close())
 	}
-	cmd := command(exe, supervise.Verb, stderr)
+	cmd := command(p.exe, supervise.Verb, stderr)
 	cmd.Stdin, cmd.Stdout = theirIn, theirOut
-	if p.profile != "" {
-		cmd.Path, cmd.Args = "/usr/bin/sandbox-exec", []string{"sandbox-exec", "-p", p.profile, exe, supervise.Verb}
+	if p.process.profile != "" {
+		cmd.Path, cmd.Args = "/usr/bin/sandbox-exec", []string{"sandbox-exec", "-p", p.process.profile, p.exe, supervise.Verb}
 	}
 	detach(cmd)
 	proc, err := run(cmd)

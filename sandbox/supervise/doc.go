@@ -6,7 +6,8 @@
 //
 // # Processes
 //
-// On Linux four kinds of process run, all of them this program:
+// On Linux four kinds of process run, all of them this program, or one that is nothing else
+// (sandbox/local/supervisor):
 //
 //	S, the supervisor   answers the host, reaps, marks, kills, listens for the doors.
 //	                    PID 1 of its PID namespace where there is one.
@@ -14,9 +15,10 @@
 //	                    a list of stages first. It starts shepherds on request. What is
 //	                    installed in a stage (a system call filter) covers all that runs
 //	                    inside.
-//	shepherds           one per running command, started by L, reused. A shepherd is
-//	                    the reaper of last resort of its command's descendants, so it
-//	                    knows them all however they escaped, and knows when none is left.
+//	shepherds           one per running command, started by L, reused; the first one by S,
+//	                    as L is. A shepherd is the reaper of last resort of its command's
+//	                    descendants, so it knows them all however they escaped, and knows
+//	                    when none is left.
 //	commands            what the host asked for, and everything that starts.
 //
 // Each of the first three watches the socket to its owner and, when that closes,

@@ -269,6 +269,9 @@ func bindExecutable(r Root) error {
 	if err == nil {
 		return nil
 	}
+	if runs, _ := os.Readlink(oldRoot + "/proc/self/exe"); strings.HasPrefix(runs, "/memfd:") {
+		return fmt.Errorf("%w; gander was removed while it runs: install it again, then start it again", err)
+	}
 	// It was replaced or removed while it runs: the running one is copied.
 	if cerr := copyExecutable(); cerr != nil {
 		return errors.Join(err, cerr)

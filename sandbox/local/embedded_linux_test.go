@@ -1,0 +1,62 @@
+//go:build embedded
+
+package local_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/sandboxtest"
+)
+
+// With or without namespaces, the supervisor is the small program that gander carries, and
+// inside there is gander itself.
+func TestEmbedded(t *testing.T) {
+	for name, driver := range map[string]sandbox.Driver{
+		"local": local.New(local.Options{}), "refused": local.New(local.Options{RefuseNamespaces: true}), "off": local.NewOff(local.Options{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			mark := sandboxtest.Mark()
+			sb := sandboxtest.Create(t, driver, sandbox.Spec{ID: "embedded", WorkingDir: t.TempDir()})
+			_ = sandboxtest.Start(t, sb, "sleep 1000", mark)
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			inside, want := sb.Info().Executable, self
+			if sb.Info().Isolated {
+				want = "/run/gander/bin/gander"
+			}
+			if inside != want {
+				t.Errorf("gander is %s inside", inside)
+			}
+			supervisors := 0
+			for _, child := range childrenOf(t, os.Getpid()) {
+				if exe, _ := os.Readlink("/proc/" + child + "/exe"); strings.HasPrefix(exe, "/memfd:gander") {
+					supervisors++
+				}
+			}
+			if supervisors != 1 {
+				t.Errorf("%d children run what is in memory", supervisors)
+			}
+		})
+	}
+}
+
+// childrenOf lists the children of all threads of a process.
+func childrenOf(t *testing.T, pid int) (children []string) {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		list, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + task.Name() + "/children")
+		children = append(children, strings.Fields(string(list))...)
+	}
+	return children
+}
