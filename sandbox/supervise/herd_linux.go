@@ -121,6 +121,7 @@ func (f *flock) add() (*herd, error) {
 	if err != nil {
 		return nil, err
 	}
+	_ = unix.Kill(f.s.launcher, unix.SIGCONT) // launch may have stopped it
 	var reply launcherReply
 	err = f.launcher.send(launcherRequest{}, int(theirs[0].Fd()), int(theirs[1].Fd()))
 	closeFiles(theirs...)

@@ -65,6 +65,11 @@ func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int
 	if err := <-done; err != nil {
 		return l, fmt.Errorf("starting the launcher: %w", err)
 	}
+	if os.Getpid() == 1 {
+		// Until something is asked of it, which in many sandboxes never is: starting beside the
+		// first shepherd it would delay that. Not where it would stay when S is killed.
+		_ = unix.Kill(l.launcher, unix.SIGSTOP)
+	}
 	started, err := readProc(first) // there even if it has ended: nobody collects anything yet
 	if err != nil {
 		return l, fmt.Errorf("looking at the first shepherd: %w", err)

@@ -13,5 +13,8 @@ func main() {
 	if len(os.Args) == 1 {
 		return // whether it can be run is what was asked
 	}
+	if len(os.Args) == 2 { // the first of them, which lists of processes name by the number of a file
+		_ = os.WriteFile("/proc/self/comm", []byte("gander"), 0)
+	}
 	os.Exit(supervise.Main(os.Args[1:]))
 }
