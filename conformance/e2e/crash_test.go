@@ -159,7 +159,7 @@ func (w *world) strike(e *editor, victim string) {
 			return strings.HasSuffix(p.args, " acp") && strings.Contains(p.program, w.cell.agent.name)
 		},
 		"supervisor": func(p proc) bool {
-			return strings.Contains(p.args, "gander supervise") && !strings.Contains(p.args, "launcher")
+			return strings.HasSuffix(p.args, "gander supervise")
 		},
 	}[victim]
 	eventually(w.t, "the "+victim+" to run", func() bool {
