@@ -25,7 +25,7 @@ type pathJudge struct {
 }
 
 // explainInProject decides as the supervisor does: by the name, by the file that it
-// leads to, and by the other names of that.
+// leads to, by the other names of that, and by the links that lead to it.
 func (a *app) explainInProject(cfg *config.Config, dir, what, rel string) (explanation, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -58,8 +58,11 @@ func (j *pathJudge) explain(dir, rel string) (explanation, error) {
 		}
 		x = stricter(x, to)
 	}
-	if info := reached.Info; x.Access == "none" || info == nil || !info.Mode().IsRegular() || project.Links(info) < 2 {
+	if x.Access == "none" || reached.Outside {
 		return x, nil
+	}
+	if !reached.Linked {
+		reached.Path = filepath.Clean(rel)
 	}
 	return j.otherNames(x, reached)
 }
@@ -145,8 +148,8 @@ const (
 	namesTime = 3 * time.Second
 )
 
-// otherNames makes an explanation of a file with more names than one that of the
-// strictest of those in the project: the kernel knows the file under all of them.
+// otherNames makes an explanation that of the strictest of a file's names in the project,
+// under all of which the kernel knows it, and of the links there that lead to it.
 func (j *pathJudge) otherNames(x explanation, reached project.Reached) (explanation, error) {
 	protection, err := supervise.Protection(j.dir, "", j.cfg.Policy.Writes)
 	if err != nil {
@@ -157,7 +160,10 @@ func (j *pathJudge) otherNames(x explanation, reached project.Reached) (explanat
 		return x, err
 	}
 	defer func() { _ = root.Close() }()
-	s := &nameSearch{root: root, file: reached.Info, until: time.Now().Add(namesTime)}
+	s := &nameSearch{root: root, path: reached.Path, until: time.Now().Add(namesTime)}
+	if info := reached.Info; info != nil && info.Mode().IsRegular() && project.Links(info) > 1 {
+		s.file = info
+	}
 	s.judge = func(rel string) (explanation, bool) {
 		if d := j.set.Explain(filepath.Join(j.dir, rel), false); d.Ignored {
 			return closedBy(d.Rule), true
@@ -167,27 +173,56 @@ func (j *pathJudge) otherNames(x explanation, reached project.Reached) (explanat
 		}
 		return explanation{}, false
 	}
+	s.judgeLink = func(rel string) (x explanation, to string, ok bool) {
+		x, ok = j.judgeLink(protection, filepath.ToSlash(rel))
+		if !ok {
+			return x, "", false
+		}
+		end, err := project.Follow(j.dir, rel)
+		return x, end.Path, err == nil && !end.Outside
+	}
 	s.below(".", maxDepth)
 	switch {
 	case s.found.LeadsTo != "" && accessRank(s.found.Access) < accessRank(x.Access):
-		s.found.Effect = fmt.Sprintf("is another name (a hard link) of %s, which %s", visible(s.found.LeadsTo), s.found.Effect)
 		return s.found, nil
+	case s.partial && s.file != nil:
+		x.Effect += fmt.Sprintf("; unless one of its %d names, or a link to it, is closed or protected: the project is too large to be looked through for them", project.Links(s.file))
 	case s.partial:
-		x.Effect += fmt.Sprintf("; unless one of its %d names is closed or protected: the project is too large to be looked through for them", project.Links(reached.Info))
+		x.Effect += "; unless a link to it is closed or protected: the project is too large to be looked through for them"
 	}
 	return x, nil
 }
 
-// nameSearch looks through a project that may be somebody else's for the names of a file.
-// It opens directories only, and follows no link.
+// judgeLink explains a symbolic link for what it leads to, where rules close the link itself,
+// or it is protected, or what is below it would be. Of packages' links that is not said, nor
+// of those in git's own directories, which its configuration stands for.
+func (j *pathJudge) judgeLink(protection *policy.Protection, rel string) (explanation, bool) {
+	if protection.InGit(rel) {
+		return explanation{}, false
+	}
+	if d := j.set.Explain(filepath.Join(j.dir, rel), false); d.Ignored && d.Path == rel && !policy.IsDependency(rel) {
+		return closedBy(d.Rule), true
+	}
+	if r, ok := protection.Protects(rel); ok {
+		return protectedBy(j.cfg, r), true
+	}
+	return explanation{Access: "read", From: "built in", Effect: "can be read and not written: protected files would be below it"}, !protection.MayLink(rel)
+}
+
+// nameSearch looks through a project that may be somebody else's for what else stands for
+// a path: names of its file, and links that lead to it. It opens directories only, and no
+// directory by a link.
 type nameSearch struct {
 	root    *os.Root
-	file    fs.FileInfo
+	path    string
+	file    fs.FileInfo // nil for one without other names
 	until   time.Time
 	entries int
 	judge   func(rel string) (explanation, bool) // false: nothing restricts it
-	found   explanation                          // the strictest
-	partial bool
+	// judgeLink says, too, where a link leads.
+	judgeLink func(rel string) (x explanation, to string, ok bool)
+	found     explanation // the strictest
+	partial   bool
 }
 
 // below looks through a directory, and so many levels of those in it.
@@ -218,13 +253,25 @@ func (s *nameSearch) entry(rel string, e fs.DirEntry, deeper int) {
 	switch {
 	case e.IsDir():
 		s.below(rel, deeper-1)
-	case e.Type().IsRegular():
+	case e.Type()&fs.ModeSymlink != 0 && rel != s.path:
+		if x, to, restricted := s.judgeLink(rel); restricted && project.Below(filepath.ToSlash(s.path), filepath.ToSlash(to)) {
+			s.take(x, rel, "is what "+visible(rel)+", a link, leads to, which ")
+		}
+	case e.Type().IsRegular() && s.file != nil:
 		x, restricted := s.judge(rel)
-		if !restricted || s.found.LeadsTo != "" && accessRank(x.Access) >= accessRank(s.found.Access) {
+		if !restricted {
 			return
 		}
 		if info, err := s.root.Lstat(rel); err == nil && os.SameFile(info, s.file) {
-			s.found, s.found.LeadsTo = x, rel
+			s.take(x, rel, "is another name (a hard link) of "+visible(rel)+", which ")
 		}
+	}
+}
+
+// take keeps the stricter explanation of two.
+func (s *nameSearch) take(x explanation, name, how string) {
+	if s.found.LeadsTo == "" || accessRank(x.Access) < accessRank(s.found.Access) {
+		x.LeadsTo, x.Effect = name, how+x.Effect
+		s.found = x
 	}
 }

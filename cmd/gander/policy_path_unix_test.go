@@ -41,10 +41,10 @@ func TestOtherNames(t *testing.T) {
 	}
 	defer func() { _ = root.Close() }()
 	search := func(until time.Time, deeper int) *nameSearch {
-		s := &nameSearch{root: root, file: reached.Info, until: until, judge: func(rel string) (explanation, bool) {
+		s := &nameSearch{root: root, path: "file", file: reached.Info, until: until, judge: func(rel string) (explanation, bool) {
 			access := filepath.Base(rel)
 			return explanation{Access: access}, access != "file"
-		}}
+		}, judgeLink: func(string) (explanation, string, bool) { return explanation{Access: "none"}, "elsewhere", true }}
 		s.below(".", deeper)
 		return s
 	}
