@@ -316,7 +316,7 @@ func (s *Store) extendIndex(changed []*entry) error {
 	if err != nil {
 		return err
 	}
-	torn, err := tornTail(f)
+	_, torn, err := endOf(f)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}

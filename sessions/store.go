@@ -33,6 +33,9 @@ type Options struct {
 	// BufferBytes is how much each transcript holds that is not written yet
 	// before Append waits; 0 means 4 MiB. A single larger record passes.
 	BufferBytes int
+	// MaxBytes bounds each transcript's file, as what an agent says has no end; 0 means
+	// 4 GiB. One that has reached it stops as on a full disk.
+	MaxBytes int64
 	// Sync is when an entry counts as on disk; the zero value is SyncAlways.
 	Sync SyncPolicy
 	// SyncInterval is the time of SyncInterval; 0 means a second.
@@ -59,6 +62,7 @@ const (
 
 const (
 	defaultBufferBytes  = 4 << 20
+	defaultMaxBytes     = 4 << 30
 	defaultSyncInterval = time.Second
 )
 
@@ -81,6 +85,9 @@ func Open(dir string, o *Options) (*Store, error) {
 	}
 	if s.o.BufferBytes <= 0 {
 		s.o.BufferBytes = defaultBufferBytes
+	}
+	if s.o.MaxBytes <= 0 {
+		s.o.MaxBytes = defaultMaxBytes
 	}
 	if s.o.SyncInterval <= 0 {
 		s.o.SyncInterval = defaultSyncInterval
@@ -173,17 +180,17 @@ func (s *Store) Header(ctx context.Context, id acp.SessionID) (Header, error) {
 	return Header{}, fmt.Errorf("reading session %s: its transcript has no header: %w", id, ErrNotFound)
 }
 
-// tornTail reports whether f ends inside a line.
-func tornTail(f *os.File) (bool, error) {
+// endOf reports how large f is, and whether it ends inside a line.
+func endOf(f *os.File) (size int64, torn bool, err error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
-		return false, err
+		return 0, false, err
 	}
 	var last [1]byte
 	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return 0, false, err
 	}
-	return last[0] != '\n', nil
+	return info.Size(), last[0] != '\n', nil
 }
 
 func (s *Store) path(id acp.SessionID) string {

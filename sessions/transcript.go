@@ -20,7 +20,8 @@ type Transcript struct {
 	file   *os.File
 	redact func([]byte) []byte
 	log    *slog.Logger
-	limit  int    // bytes
+	limit  int    // bytes that wait
+	max    int64  // bytes of the file
 	prefix string // of the ids of records
 	policy SyncPolicy
 	every  time.Duration
@@ -49,7 +50,7 @@ type Transcript struct {
 // start runs the writer of f.
 func (s *Store) start(id acp.SessionID, f *os.File) *Transcript {
 	t := &Transcript{
-		id: id, file: f, redact: s.o.Redact, limit: s.o.BufferBytes,
+		id: id, file: f, redact: s.o.Redact, limit: s.o.BufferBytes, max: s.o.MaxBytes,
 		log:    s.o.Log.With("session", string(id)),
 		prefix: newPrefix(), policy: s.o.Sync, every: s.o.SyncInterval,
 		pending: make(chan struct{}, 1),

@@ -86,20 +86,23 @@ func (t *Transcript) write(batch []byte) error {
 		return nil
 	}
 	t.dirty = true
-	return appendLines(t.file, redactLines(batch, t.redact))
+	return appendLines(t.file, redactLines(batch, t.redact), t.max)
 }
 
 // appendLines appends whole lines behind the last whole line: what a killed
 // writer left of its last one gets a line of its own. Writers of other processes
-// wait meanwhile.
-func appendLines(f *os.File, lines []byte) (err error) {
+// wait meanwhile. A file that would be larger than max stays as it is.
+func appendLines(f *os.File, lines []byte, max int64) (err error) {
 	if err := lockFile(f); err != nil {
 		return fmt.Errorf("locking transcript %s: %w", f.Name(), err)
 	}
 	defer func() { err = errors.Join(err, unlockFile(f)) }()
-	torn, err := tornTail(f)
+	size, torn, err := endOf(f)
 	if err != nil {
 		return fmt.Errorf("looking at the end of transcript %s: %w", f.Name(), err)
+	}
+	if size+int64(len(lines)) > max {
+		return fmt.Errorf("writing transcript %s: it would be larger than %d MiB, which is the most; go on in a new session", f.Name(), max>>20)
 	}
 	if torn {
 		if _, err := f.Write([]byte("\n")); err != nil {
