@@ -144,7 +144,7 @@ func (h *Host) MayWrite(ctx context.Context, path string) (bool, error) {
 // ProtectNamed protects what git's configuration names, as sandbox.RuleKeeper says.
 func (h *Host) ProtectNamed(ctx context.Context) (found sandbox.Repositories, err error) {
 	if err = h.ctl.call(ctx, "protectNamed", struct{}{}, &found); err != nil {
-		err = fmt.Errorf("protecting what git's configuration names: %w", err)
+		err = fmt.Errorf("protecting what git's configuration names and links lead to: %w", err)
 	}
 	return found, err
 }
