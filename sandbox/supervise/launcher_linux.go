@@ -63,7 +63,7 @@ func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int
 		}()
 	}()
 	if err := <-done; err != nil {
-		return l, fmt.Errorf("starting the launcher: %w", err)
+		return l, fmt.Errorf("starting the launcher and a shepherd: %w", err)
 	}
 	if os.Getpid() == 1 {
 		// Until something is asked of it, which in many sandboxes never is: starting beside the

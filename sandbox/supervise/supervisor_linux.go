@@ -173,8 +173,8 @@ func (l *linux) startLauncher(p privileges) error {
 // isShepherd reports whether p is, or was, a shepherd, of L's or S's making.
 func (l *linux) isShepherd(p proc) bool { return p.parent == l.launcher || p.procID == l.shepherd }
 
-// reap collects whatever ends as a child of S: L, which ends the sandbox, and
-// orphans of dead shepherds.
+// reap collects whatever ends as a child of S: L, which ends the sandbox, the first
+// shepherd, and orphans of dead ones.
 func (l *linux) reap() {
 	for {
 		var ws unix.WaitStatus
