@@ -72,11 +72,11 @@ help: ## print this
 STATIC := -tags netgo,osusergo,embedded -ldflags '$(LDFLAGS) -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"'
 
 # What a build with the tag embedded carries.
-SUPERVISOR := sandbox/local/supervisor/program
+SUPERVISOR := sandbox/local/program
 
 .PHONY: supervisor
 supervisor:
-	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $(SUPERVISOR) ./sandbox/local/supervisor
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $(SUPERVISOR) ./cmd/supervisor
 
 .PHONY: build
 build: supervisor ## bin/gander, one static binary

@@ -60,7 +60,7 @@ func (r *release) build(ctx context.Context, p platform, to string) (cgo bool, e
 	tags, flags := "netgo,osusergo", "-s -w -X main.version="+r.version
 	if p.os == "linux" {
 		tags += ",embedded"
-		if err := r.goBuild(ctx, p, "", "-ldflags", "-s -w", "-o", "sandbox/local/supervisor/program", "./sandbox/local/supervisor"); err != nil {
+		if err := r.goBuild(ctx, p, "", "-ldflags", "-s -w", "-o", "sandbox/local/program", "./cmd/supervisor"); err != nil {
 			return false, err
 		}
 	}

@@ -4,7 +4,7 @@ package local
 
 import _ "embed"
 
-// embedded is the program of directory supervisor, as make build and cmd/dist build it.
+// embedded is cmd/supervisor, as make build and cmd/dist build it.
 //
-//go:embed supervisor/program
+//go:embed program
 var embedded []byte

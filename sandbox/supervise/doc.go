@@ -7,7 +7,7 @@
 // # Processes
 //
 // On Linux four kinds of process run, all of them this program, or one that is nothing else
-// (sandbox/local/supervisor):
+// (cmd/supervisor):
 //
 //	S, the supervisor   answers the host, reaps, marks, kills, listens for the doors.
 //	                    PID 1 of its PID namespace where there is one.

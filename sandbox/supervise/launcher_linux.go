@@ -44,9 +44,8 @@ func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int
 		defer takeBlame()()
 	}
 	var first int
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	done := make(chan error, 1)
+	onThread(func() {
 		done <- func() error {
 			for _, s := range stages(serve) {
 				if err := s.do(p); err != nil {
@@ -61,7 +60,7 @@ func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int
 				return err
 			})
 		}()
-	}()
+	})
 	if err := <-done; err != nil {
 		return l, fmt.Errorf("starting the launcher and a shepherd: %w", err)
 	}
@@ -76,6 +75,25 @@ func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int
 	}
 	l.shepherd = started.procID
 	return l, nil
+}
+
+// onThread runs do on a thread that ends with it. It is never the first one, whose user,
+// groups and confinement are the process's own to all others.
+func onThread(do func()) {
+	go func() {
+		runtime.LockOSThread() // and not unlocked after do
+		if unix.Gettid() != os.Getpid() {
+			do()
+			return
+		}
+		did := make(chan struct{})
+		onThread(func() {
+			defer close(did)
+			do()
+		})
+		<-did // holding this thread
+		runtime.UnlockOSThread()
+	}()
 }
 
 // startRole executes this program in a role, with null as its stdin and stdout and a

@@ -12,6 +12,7 @@ var helpers = map[string]func() error{
 	signalTaker:      func() error { return takeSignalsUntilEOF(harmful()) },
 	usualSignalTaker: func() error { return takeSignalsUntilEOF(usual()) },
 	restricter:       restrictMounts,
+	threadTaker:      takeThreads,
 }
 
 const helperVariable = "GANDER_TEST_HELPER"

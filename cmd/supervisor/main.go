@@ -1,6 +1,7 @@
 // Command supervisor is the supervisor alone, without the rest of gander, for package
-// local, which carries it in builds with the tag embedded: a sandbox takes three processes
-// of it, and a program of a tenth of the size starts in half the time and needs less memory.
+// sandbox/local, which carries it in builds with the tag embedded: a sandbox takes three
+// processes of it, and a program of a tenth of the size starts in half the time and needs
+// less memory.
 package main
 
 import (
