@@ -57,9 +57,9 @@ func (r *release) build(ctx context.Context, p platform, to string) (cgo bool, e
 	if err != nil {
 		return false, err
 	}
-	tags, flags := "netgo,osusergo", "-s -w -X main.version="+r.version
+	tags, flags := "", "-s -w -X main.version="+r.version // elsewhere the system resolves names and users
 	if p.os == "linux" {
-		tags += ",embedded"
+		tags = "netgo,osusergo,embedded"
 		if err := r.goBuild(ctx, p, "", "-ldflags", "-s -w", "-o", "sandbox/local/program", "./cmd/supervisor"); err != nil {
 			return false, err
 		}

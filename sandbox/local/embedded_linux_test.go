@@ -34,7 +34,11 @@ func TestEmbedded(t *testing.T) {
 			if inside != want {
 				t.Errorf("gander is %s inside", inside)
 			}
-			for _, child := range childrenOf(t, os.Getpid()) {
+			children := childrenOf(t, os.Getpid())
+			if len(children) == 0 {
+				t.Error("there is no supervisor")
+			}
+			for _, child := range children {
 				// Whom it belongs to may not see what it runs; by this name it calls itself.
 				if name, _ := os.ReadFile("/proc/" + child + "/comm"); string(name) != "gander\n" {
 					t.Errorf("the supervisor is %q", name)

@@ -65,7 +65,11 @@ func (d *Driver) startSupervisor(p plan, within *bounds, stderr io.Writer) (proc
 		cmd := command(p.exe, supervise.Verb, stderr)
 		cmd.Stdin, cmd.Stdout = theirs.Stdin, theirs.Stdout
 		cmd.ExtraFiles = append([]*os.File{theirs.Handover}, entrances...)
-		if small := program(); small != nil && d.options.Executable == "" {
+		small, err := program()
+		if err != nil {
+			d.log.Debug("the whole of gander is the supervisor: it starts more slowly", "error", err)
+		}
+		if small != nil && d.options.Executable == "" {
 			hand(cmd, small)
 		}
 		cmd.SysProcAttr = p.process.attributes()

@@ -13,25 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// program is the embedded supervisor, or nil where there is none, or the kernel runs no
-// program that is in memory.
-var program = sync.OnceValue(func() *os.File {
+// program is the embedded supervisor, nil in builds without, and with an error where the
+// kernel runs no program that is in memory.
+var program = sync.OnceValues(func() (*os.File, error) {
 	if len(embedded) == 0 {
-		return nil
+		return nil, nil
 	}
 	file, err := inMemory(embedded)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	try := exec.CommandContext(ctx, "")
 	hand(try, file)
 	if err := try.Run(); err != nil {
-		_ = file.Close()
-		return nil
+		return nil, errors.Join(err, file.Close())
 	}
-	return file
+	return file, nil
 })
 
 // hand gives a command its program, as the last of its files: by what number the file is
