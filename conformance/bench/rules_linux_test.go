@@ -286,20 +286,23 @@ func (b *bench) sameSetup() {
 			_ = sb.Close()
 		}
 	}
-	var made, without, unmasked samples
-	used := b.bounded(0.06, func() pair {
-		var used, masked samples
-		made, without, unmasked = nil, nil, nil
+	var made, used, without, masked samples
+	// Masks are mounts, which say nothing of how long this machine takes to start processes;
+	// gander's time is mostly that, and so is bubblewrap's without them.
+	started := b.bounded(6, func() pair {
+		var unmasked samples
+		made, used, without, masked = nil, nil, nil, nil
 		alternate(b.rounds(20, 3),
 			timed(&made, func() { _ = b.ruled(thousand).Close() }),
 			timed(&used, use(thousand)),
 			timed(&without, use(none)),
 			timed(&masked, func() { b.outside(thousand, append(masks, "true")...) }),
 			timed(&unmasked, func() { b.outside(none, append(maskArgs(none, 0), "true")...) }))
-		return pair{"set-up with 1,000 ignored files and a first `true`, beside `bwrap` with 1,000 masks and `true`", used, masked, inMS}
+		return pair{"the same beside `bwrap` without masks", used, unmasked, inMS}
 	})
-	b.table.atMost(0.02, used)
-	b.table.within(0.02*used.theirs.minus(unmasked).median(), pair{"the same beside a sandbox without ignored files; the goal is 0.02 of what the masks cost", used.ours, without, inMS})
+	b.table.atMost(0.02, pair{"set-up with 1,000 ignored files and a first `true`, beside `bwrap` with 1,000 masks and `true`", used, masked, inMS})
+	b.table.tell(started)
+	b.table.within(0.02*masked.minus(started.theirs).median(), pair{"the same beside a sandbox without ignored files; the goal is 0.02 of what the masks cost", used, without, inMS})
 	b.table.say("a sandbox with 1,000 ignored files made and ended, without a command", made, inMS)
 }
 
