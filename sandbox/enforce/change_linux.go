@@ -248,6 +248,9 @@ func (t *task) permitMove(from, to *entry) (moved, unix.Errno) {
 		return moved{}, e
 	}
 	for _, n := range []*entry{from, to} {
+		if !t.g.mayChange(&n.dir) {
+			return moved{}, unix.EACCES
+		}
 		if e := t.permitName(n, o.isDir()); e != 0 {
 			return moved{}, e
 		}

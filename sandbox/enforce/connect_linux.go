@@ -29,7 +29,10 @@ func (t *task) connect() answer {
 	if e != 0 {
 		return done(e)
 	}
-	if binary.NativeEndian.Uint16(address) == unix.AF_UNIX && size > 2 && address[2] != 0 {
+	if binary.NativeEndian.Uint16(address) == unix.AF_UNIX && size > 2 {
+		if address[2] == 0 {
+			return done(t.connectAbstract(socket, address))
+		}
 		path, _, _ := bytes.Cut(address[2:], []byte{0})
 		return done(t.connectPath(socket, string(path)))
 	}
@@ -60,6 +63,18 @@ func (t *task) socket(fd int) (int, unix.Errno) {
 func connect(socket int, address []byte) unix.Errno {
 	_, _, e := unix.Syscall(unix.SYS_CONNECT, uintptr(socket), uintptr(unsafe.Pointer(&address[0])), uintptr(len(address)))
 	return e
+}
+
+// connectAbstract connects to a name that is in no file system, which every socket of the
+// network namespace may have.
+func (t *task) connectAbstract(socket int, address []byte) unix.Errno {
+	if !t.g.o.OwnNetwork {
+		name := string(address[2:])
+		if e := t.askListener(socket, &unix.SockaddrUnix{Name: name}, "@"+name[1:]); e != 0 {
+			return e
+		}
+	}
+	return connect(socket, address)
 }
 
 func (t *task) connectPath(socket int, name string) unix.Errno {

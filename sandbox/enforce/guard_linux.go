@@ -3,6 +3,7 @@ package enforce
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
@@ -34,6 +35,9 @@ type Options struct {
 	// Public are directories in which, outside of the trees, only what everybody may read
 	// is opened: to a caller who owns the machine's files their modes say nothing.
 	Public []string
+	// Writable are the directories below which changes are permitted, as Landlock does for
+	// the callers, who have the Guard open; nil leaves that to mounts.
+	Writable []string
 	// Inside reports whether a process is a supervised one that others inside may
 	// look into. /proc, the memory and the sockets of the rest are closed.
 	Inside func(pid int) bool
@@ -63,6 +67,7 @@ type Guard struct {
 	calls                    map[int32]func(*task) answer
 	names                    map[int32]string
 	self                     int
+	writable                 []string    // Options.Writable, without links
 	readsAll                 bool        // this process may read the memory of any other inside
 	foreign                  atomic.Bool // process_vm_readv is refused: /proc/PID/mem is read
 	crew                     *crew
@@ -124,6 +129,11 @@ func (g *Guard) open() (err error) {
 	}
 	if g.mounts, err = newMountTable(g.o.StaticMounts); err != nil {
 		return err
+	}
+	for _, dir := range g.o.Writable {
+		if real, err := filepath.EvalSymlinks(dir); err == nil { // else nothing is there to be changed
+			g.writable = append(g.writable, real)
+		}
 	}
 	for _, t := range g.o.Trees {
 		opened, err := g.newTree(t)

@@ -109,10 +109,28 @@ func (t *task) permitObject(o *object, write bool) unix.Errno {
 	if forbids(t.g.access(o, write), write) {
 		return t.denied(o.path)
 	}
+	if write && !t.g.mayChange(o) {
+		return unix.EACCES
+	}
 	if len(o.trees) == 0 && t.g.isPrivate(o, o.path) {
 		return unix.EACCES
 	}
 	return 0
+}
+
+// mayChange reports whether an object, or what is in a directory, may be changed, as far as
+// that depends on where it is.
+func (g *Guard) mayChange(o *object) bool {
+	if g.o.Writable == nil || !strings.HasPrefix(o.path, "/") || strings.HasPrefix(o.path, "/memfd:") {
+		return true
+	}
+	permits := func(path string) bool {
+		return slices.ContainsFunc(g.writable, func(dir string) bool {
+			_, ok := below(path, dir)
+			return ok
+		})
+	}
+	return permits(o.path) || slices.ContainsFunc(o.trees, func(t *tree) bool { return permits(t.path) }) // which was moved
 }
 
 // What a mode has to say for everybody to read a file, and to find what is in a directory.
@@ -187,6 +205,12 @@ func (t *task) permitProc(path string, write bool) unix.Errno {
 // directory.
 func (t *task) permitName(at *entry, dir bool) unix.Errno {
 	path := at.path()
+	if !t.g.mayChange(&at.dir) {
+		if !at.goes && exists(at.parent, at.bare()) {
+			return unix.EEXIST // which the kernel says first, and mkdir -p is content with
+		}
+		return unix.EACCES
+	}
 	for _, tree := range t.g.trees {
 		if tree.judge(t.g, at.dir.stat.Mnt_id, path, dir, true) == Full || tree.mayMake(t.g, at, dir) {
 			continue

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -230,13 +231,17 @@ func TestSupervisorIsFree(t *testing.T) {
 	}
 }
 
-// TestLandlockAlone: without namespaces, and without rules that have the supervisor
-// asked, Landlock keeps changes to the project and signals inside.
-func TestLandlockAlone(t *testing.T) {
-	o := options(t)
-	o.RefuseNamespaces = true
+// TestLandlock: without namespaces Landlock keeps changes to the project, and signals and
+// abstract sockets inside; where rules have the supervisor asked, it does so itself.
+func TestLandlock(t *testing.T) {
+	for name, rules := range map[string]*sandbox.Rules{"alone": nil, "with rules": {}} {
+		t.Run(name, func(t *testing.T) { landlocked(t, rules) })
+	}
+}
+
+func landlocked(t *testing.T, rules *sandbox.Rules) {
 	spec := sandboxtest.Spec(t, -1)
-	spec.Rules = nil
+	spec.Rules = rules
 	outside := filepath.Join(filepath.Dir(spec.WorkingDir), "beside")
 	dir, err := os.MkdirTemp("/var", "gander-landlock-")
 	if err == nil {
@@ -245,7 +250,7 @@ func TestLandlockAlone(t *testing.T) {
 	} else if os.Geteuid() == 0 {
 		t.Fatal(err)
 	}
-	sb := sandboxtest.Create(t, local.New(o), spec)
+	sb := sandboxtest.Create(t, newRefused(t), spec)
 	says := strings.Join(sb.Info().Limits, "\n")
 	if !strings.Contains(says, "landlock: changes below") {
 		if os.Getenv("GANDER_CHECK") == "1" && os.Geteuid() == 0 {
@@ -253,22 +258,59 @@ func TestLandlockAlone(t *testing.T) {
 		}
 		t.Skip("this kernel has no Landlock")
 	}
-	if _, errs, st := sandboxtest.Run(t, sb, "echo x > here && mkdir d && mv here d/there && ln d/there again && echo y > /dev/null"); st.Code != 0 {
+	if _, errs, st := sandboxtest.Run(t, sb, `echo x > here && mkdir d && mv here d/there && ln d/there again && chmod 600 again && truncate -s 0 again && mkdir -p "$PWD/d/e" && echo y > /dev/null && echo z | tee /dev/stderr`); st.Code != 0 {
 		t.Errorf("work in the project: %s", errs)
 	}
 	if dir != "" {
-		if _, _, st := sandboxtest.Run(t, sb, "echo x > "+outside); st.Code == 0 {
-			t.Error("a file outside was written")
+		kept := filepath.Join(dir, "kept")
+		if err := os.WriteFile(kept, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range []string{"echo x > " + outside, "echo y >> " + kept, "truncate -s 0 " + kept, "rm -f " + kept, "mv " + kept + " " + outside, "mkdir " + outside, "ln -s x " + outside, "mkfifo " + outside} {
+			if _, _, st := sandboxtest.Run(t, sb, change); st.Code == 0 {
+				t.Errorf("outside was changed: %s", change)
+			}
+		}
+		if _, errs, st := sandboxtest.Run(t, sb, "mkdir -p "+dir); st.Code != 0 {
+			t.Errorf("a directory that is there: %s", errs)
 		}
 	}
 	if strings.Contains(says, "no signals") {
 		if _, _, st := sandboxtest.Run(t, sb, "kill -0 "+pid()); st.Code == 0 {
 			t.Error("a process outside was signalled")
 		}
+		abstractSockets(t, sb)
 	}
 	if os.WriteFile(outside, []byte("x"), 0o600) != nil && dir != "" {
 		t.Error("the control: nobody can write there")
 	}
+}
+
+// abstractSockets connects to one of this process, and to one of the sandbox's own.
+func abstractSockets(t *testing.T, sb sandbox.Sandbox) {
+	t.Helper()
+	const connect = `import socket,sys
+c, l = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+if sys.argv[1] == "own":
+    l.bind("\0" + sys.argv[2]); l.listen()
+c.connect("\0" + sys.argv[2])`
+	name := sandboxtest.Mark()
+	if _, errs, st := sandboxtest.Run(t, sb, "python3 -c '"+connect+"' own "+name); st.Code != 0 {
+		t.Errorf("the sandbox's own abstract socket: %s", errs)
+	}
+	l, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if _, _, st := sandboxtest.Run(t, sb, "python3 -c '"+connect+"' outside "+name); st.Code == 0 {
+		t.Error("an abstract socket outside was connected to")
+	}
+	c, err := net.Dial("unix", "@"+name)
+	if err != nil {
+		t.Fatalf("the control: %v", err)
+	}
+	_ = c.Close()
 }
 
 func pid() string { return strconv.Itoa(os.Getpid()) }

@@ -41,8 +41,9 @@ type closure struct {
 	known  *census // that repositories found last
 }
 
-// newClosure reads the rules. What it takes stays for as long as the process.
-func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, error) {
+// newClosure reads the rules. What it takes stays for as long as the process. Where files
+// may be changed mounts say, if they are the sandbox's own.
+func (l *linux) newClosure(r Rules, writable []string, denied func(sandbox.Denial)) (*closure, error) {
 	if err := enforce.Supported(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRules, err)
 	}
@@ -56,6 +57,9 @@ func (l *linux) newClosure(r Rules, denied func(sandbox.Denial)) (*closure, erro
 				reports.add(explained)
 			}
 		},
+	}
+	if !r.OwnMounts {
+		o.Writable = writable
 	}
 	if l.identity != nil {
 		o.Identity = &enforce.Identity{UID: l.identity.UID, GID: l.identity.GID}
