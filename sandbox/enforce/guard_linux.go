@@ -67,6 +67,7 @@ type Guard struct {
 	calls                    map[int32]func(*task) answer
 	names                    map[int32]string
 	self                     int
+	program                  inode       // what this process executes
 	writable                 []string    // Options.Writable, without links
 	readsAll                 bool        // this process may read the memory of any other inside
 	foreign                  atomic.Bool // process_vm_readv is refused: /proc/PID/mem is read
@@ -130,6 +131,9 @@ func (g *Guard) open() (err error) {
 	if g.mounts, err = newMountTable(g.o.StaticMounts); err != nil {
 		return err
 	}
+	if err := g.findProgram(); err != nil {
+		return err
+	}
 	for _, dir := range g.o.Writable {
 		if real, err := filepath.EvalSymlinks(dir); err == nil { // else nothing is there to be changed
 			g.writable = append(g.writable, real)
@@ -142,6 +146,15 @@ func (g *Guard) open() (err error) {
 		}
 		g.trees = append(g.trees, opened)
 	}
+	return nil
+}
+
+func (g *Guard) findProgram() error {
+	var o object
+	if err := unix.Statx(g.proc, "self/exe", 0, unix.STATX_BASIC_STATS, &o.stat); err != nil {
+		return fmt.Errorf("looking at this program: %w", err)
+	}
+	g.program = o.inode()
 	return nil
 }
 

@@ -119,9 +119,14 @@ func (t *task) permitObject(o *object, write bool) unix.Errno {
 }
 
 // mayChange reports whether an object, or what is in a directory, may be changed, as far as
-// that depends on where it is.
+// that depends on where it is. The Guard's own program never is: those who start commands
+// are the same program, and in the moment before they close themselves to others a command
+// gets a descriptor of it, past the mounts of the sandbox.
 func (g *Guard) mayChange(o *object) bool {
-	if g.o.Writable == nil || !strings.HasPrefix(o.path, "/") || strings.HasPrefix(o.path, "/memfd:") {
+	switch {
+	case len(o.trees) == 0 && o.inode() == g.program:
+		return false
+	case g.o.Writable == nil, !strings.HasPrefix(o.path, "/"), strings.HasPrefix(o.path, "/memfd:"):
 		return true
 	}
 	permits := func(path string) bool {
