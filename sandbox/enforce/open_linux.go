@@ -209,7 +209,26 @@ func (t *task) truncate() answer {
 	if e != 0 {
 		return done(e)
 	}
-	e = t.cut(fd, unix.O_WRONLY, int64(t.arg(1)))
+	size := int64(t.arg(1))
+	if size > int64(o.stat.Size) {
+		e = t.permitSize(size)
+	}
+	if e == 0 {
+		e = t.cut(fd, unix.O_WRONLY, size)
+	}
 	_ = unix.Close(fd) // before the answer: a file that is open for writing cannot be run
 	return done(e)
+}
+
+// permitSize decides whether a file of the caller may grow so large, by its own limit, and
+// does otherwise what the kernel does then (setrlimit(2), RLIMIT_FSIZE).
+func (t *task) permitSize(size int64) unix.Errno {
+	var most unix.Rlimit
+	if unix.Prlimit(t.tid, unix.RLIMIT_FSIZE, nil, &most) == nil && uint64(size) <= most.Cur {
+		return 0
+	}
+	if t.waits() {
+		_ = unix.Tgkill(t.process(), t.tid, unix.SIGXFSZ)
+	}
+	return unix.EFBIG
 }

@@ -221,6 +221,25 @@ for path,flags in ("new",os.O_CREAT|os.O_WRONLY),("full",os.O_TRUNC|os.O_WRONLY)
 assert not os.path.exists("new") and os.stat("full").st_size==4
 os.close(fds.pop()); os.close(os.open("new",os.O_CREAT|os.O_WRONLY)); assert os.path.exists("new")
 E`),
+		"a limit of files": script(`python3 - <<'E'
+import errno,os,resource,signal
+def fails(e, f, *a):
+    try: f(*a)
+    except OSError as x: assert x.errno == e, (a, x)
+    else: raise AssertionError(a)
+with open("f","w") as f: f.write("x"*100)
+resource.setrlimit(resource.RLIMIT_FSIZE,(50,50))
+got=[]
+signal.signal(signal.SIGXFSZ, lambda *a: got.append(a))
+fails(errno.EFBIG, os.truncate, "f", 101)
+os.truncate("f", 99); fails(errno.EFBIG, os.truncate, "f", 100); os.truncate("f", 0); os.truncate("f", 50); fails(errno.EFBIG, os.truncate, "f", 51)
+fails(errno.EINVAL, os.truncate, "f", -1)
+assert os.stat("f").st_size==50 and len(got)==3
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+pid=os.fork()
+if pid==0: os.truncate("f", 51); os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid,0)[1]) == -signal.SIGXFSZ
+E`),
 		"a directory that others rename": script(`python3 - <<'E'
 import ctypes,os,time
 for name in "one","two":
