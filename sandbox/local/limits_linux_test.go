@@ -72,6 +72,20 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestFilesInMemory: what the supervisor makes in memory for the commands is in no bound of
+// theirs, and bounded by the number of files.
+func TestFilesInMemory(t *testing.T) {
+	sb := limited(t, -1, sandbox.Limits{Memory: 64 << 20})
+	for _, at := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
+		out, errs, _ := sandboxtest.Run(t, sb, `python3 -c '
+import os
+for i in range(10000): os.symlink("x"*4000, "`+at+`/link%d" % i)'`)
+		if !strings.Contains(errs, "No space left") {
+			t.Errorf("in %s 10000 links were made: %q %q", at, out, errs)
+		}
+	}
+}
+
 // TestTimeLimit: an endless command ends, and says why.
 func TestTimeLimit(t *testing.T) {
 	sb := limited(t, -1, sandbox.Limits{Time: 300 * time.Millisecond})

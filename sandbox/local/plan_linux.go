@@ -47,7 +47,7 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 		go func() { _, _ = p.private() }() // ends with the list
 	}
 	p.setup.Limits, p.setup.Writable = resources(p.limits), supervise.WritablePaths()
-	p.setup.Root.Temporary = p.limits.Disk
+	p.setup.Root.Temporary, p.setup.Root.TemporaryFiles = p.limits.Disk, p.limits.Memory/memoryPerFile
 	for _, b := range p.setup.Root.Binds {
 		if b.Writable {
 			p.setup.Writable = append(p.setup.Writable, cmp.Or(b.At, b.Path))
@@ -64,6 +64,11 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	}
 	return p, who.Own(spec.Home)
 }
+
+// memoryPerFile is how much of the bound of memory there has to be for one file in memory.
+// The supervisor makes files and links for the commands, so that what the kernel needs for
+// these, a page and a quarter at most, is in no bound of theirs.
+const memoryPerFile = 16 << 10
 
 // homeInside is where the home is shown: the usual place, unless the project is there.
 func homeInside(spec sandbox.Spec, path string) string {

@@ -45,10 +45,23 @@ func WritablePaths() []string { return []string{"/tmp", "/var/tmp", "/run", "/de
 // TemporarySize is the part of a bound of all temporary files that a file system in
 // memory has, as an option of its mount; empty without a bound.
 func TemporarySize(at string, all int64) string {
-	const sixteenths = 16
-	parts := map[string]int64{"/tmp": 8, "/var/tmp": 4, "/dev/shm": 3, "/run": 1}
 	if all <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(",size=%d", all/sixteenths*parts[at])
+	return fmt.Sprintf(",size=%d", temporaryPart(at, all))
+}
+
+// temporaryFiles is the same for the number of files.
+func temporaryFiles(at string, all int64) string {
+	const least = 1024
+	if all <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(",nr_inodes=%d", max(temporaryPart(at, all), least))
+}
+
+func temporaryPart(at string, all int64) int64 {
+	const sixteenths = 16
+	parts := map[string]int64{"/tmp": 8, "/var/tmp": 4, "/dev/shm": 3, "/run": 1}
+	return all / sixteenths * parts[at]
 }

@@ -54,7 +54,7 @@ func makeDevDirs(dev string, r Root) error {
 	if err := mount("devpts", dev+"/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"); err != nil {
 		return err
 	}
-	return mount("tmpfs", dev+"/shm", "tmpfs", tmpfsFlags, "mode=1777"+TemporarySize("/dev/shm", r.Temporary))
+	return mount("tmpfs", dev+"/shm", "tmpfs", tmpfsFlags, "mode=1777"+r.temporary("/dev/shm"))
 }
 
 // mountProc mounts the PID namespace's own /proc. What in it reaches the whole

@@ -123,6 +123,8 @@ type Root struct {
 	// Temporary bounds all file systems in memory together, in bytes; 0 leaves the
 	// kernel's own bounds.
 	Temporary int64 `json:"temporary,omitempty"`
+	// TemporaryFiles bounds the number of files in them; 0 likewise.
+	TemporaryFiles int64 `json:"temporaryFiles,omitempty"`
 }
 
 // Bind shows a path of the host.

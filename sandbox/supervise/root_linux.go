@@ -119,11 +119,16 @@ func mountTemporary(r Root) error {
 		if err := os.MkdirAll(newRoot+d.path, 0o755); err != nil {
 			return err
 		}
-		if err := mount("tmpfs", newRoot+d.path, "tmpfs", tmpfsFlags, "mode="+d.mode+TemporarySize(d.path, r.Temporary)); err != nil {
+		if err := mount("tmpfs", newRoot+d.path, "tmpfs", tmpfsFlags, "mode="+d.mode+r.temporary(d.path)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// temporary are the bounds of a file system in memory, as options of its mount.
+func (r Root) temporary(at string) string {
+	return TemporarySize(at, r.Temporary) + temporaryFiles(at, r.TemporaryFiles)
 }
 
 func bindSystem(r Root) error {
