@@ -167,15 +167,24 @@ func (p *program) dumpableBlock() {
 }
 
 // limitBlock asks about new limits of a process by its number: the Guard has the same
-// user as who asks, and would run out of descriptors.
+// user as who asks, and would run out of descriptors. It asks about that of core dumps, too,
+// and has the older call do nothing there: 1 keeps them also from a program of the machine's
+// that the kernel pipes them to (core(5)), and 0, which everybody may set, does not.
 func (p *program) limitBlock() {
-	p.add(equal, unix.SYS_PRLIMIT64, 0, 8)
+	p.add(equal, unix.SYS_SETRLIMIT, 0, 4)
 	p.add(load, offsetArg(0), 0, 0)
-	p.add(equal, 0, 5, 0) // the caller's own
+	p.add(equal, unix.RLIMIT_CORE, 0, 1)
+	p.ret(errno(0))
+	p.ret(unix.SECCOMP_RET_ALLOW)
+	p.add(equal, unix.SYS_PRLIMIT64, 0, 10)
 	p.add(load, offsetArg(2), 0, 0)
 	p.add(equal, 0, 0, 2)
 	p.add(load, offsetArg(2)+4, 0, 0)
-	p.add(equal, 0, 1, 0) // none new
+	p.add(equal, 0, 5, 0) // none new
+	p.add(load, offsetArg(0), 0, 0)
+	p.add(equal, 0, 0, 2) // the caller's own
+	p.add(load, offsetArg(1), 0, 0)
+	p.add(equal, unix.RLIMIT_CORE, 0, 1)
 	p.ret(unix.SECCOMP_RET_USER_NOTIF)
 	p.ret(unix.SECCOMP_RET_ALLOW)
 }

@@ -86,6 +86,30 @@ for i in range(10000): os.symlink("x"*4000, "`+at+`/link%d" % i)'`)
 	}
 }
 
+// TestNoCoreDumps: nobody sets the limit of 0, by which a program of the machine gets dumps
+// all the same where the kernel pipes them to one.
+func TestNoCoreDumps(t *testing.T) {
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) {
+			out, errs, _ := sandboxtest.Run(t, limited(t, owner, sandbox.Limits{}), `ulimit -c 0; python3 - <<'E'
+import ctypes, errno, os, resource
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE))
+libc, number = ctypes.CDLL(None, use_errno=True), {"x86_64": 160, "aarch64": 164}[os.uname().machine]
+assert libc.syscall(number, resource.RLIMIT_CORE, (ctypes.c_ulong * 2)()) == 0
+for pid in 0, os.getpid(), os.getppid():
+    try: resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+    except OSError as e: assert e.errno == errno.EPERM
+    assert resource.prlimit(pid, resource.RLIMIT_CORE) == (1, 1)
+print("none")
+E`)
+			if out != "none\n" {
+				t.Errorf("%q %q", out, errs)
+			}
+		})
+	}
+}
+
 // TestTimeLimit: an endless command ends, and says why.
 func TestTimeLimit(t *testing.T) {
 	sb := limited(t, -1, sandbox.Limits{Time: 300 * time.Millisecond})

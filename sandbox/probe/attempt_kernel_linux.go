@@ -273,13 +273,29 @@ func privileges(f Facts, name string) ([]byte, error) {
 	case "chroot":
 		return nil, unix.Chroot("/")
 	case "core-dumps":
-		var now unix.Rlimit
-		if err := unix.Getrlimit(unix.RLIMIT_CORE, &now); err != nil || now.Max == 0 {
-			return nil, fmt.Errorf("the limit of core files is 0: %w", err)
-		}
-		return nil, nil
+		return nil, coreDumps()
 	}
 	return nil, fmt.Errorf("there is no call %q here", name)
+}
+
+// coreDumps fails where none would be made of this process, in a file or for a program.
+func coreDumps() error {
+	const none = 1 // also for programs, other than 0 (core(5))
+	var now unix.Rlimit
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err == nil {
+		err = unix.Getrlimit(unix.RLIMIT_CORE, &now)
+	}
+	if err == nil && now.Max <= none && bytes.HasPrefix(pattern, []byte("|")) {
+		_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+		if err = unix.Getrlimit(unix.RLIMIT_CORE, &now); now.Max == 0 {
+			return err
+		}
+	}
+	if err == nil && now.Max <= none {
+		err = fmt.Errorf("the limit of core files is %d", now.Max)
+	}
+	return err
 }
 
 // node makes a device node and tries whether it can be opened.

@@ -27,6 +27,18 @@ func takeBlame() (giveBack func()) {
 	return func() { _ = os.WriteFile(file, before, 0) }
 }
 
+// noCoreDumps sets the limit that means none, also where the kernel pipes them to a program
+// of the machine's (core(5)): that is root's, and reads what a command has made of itself.
+// Who may not raise the limit of 0 keeps that.
+func noCoreDumps() error {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &now); err != nil {
+		return err
+	}
+	bound := min(1, now.Max)
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: bound, Max: bound})
+}
+
 // limitUse sets limits for this process and all that it starts.
 func limitUse(limits *Resources) error {
 	if limits == nil {

@@ -141,7 +141,7 @@ func (l *linux) startLauncher(p privileges) error {
 	if err := unix.CloseRange(ownerFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("marking descriptors to be closed: %w", err)
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+	if err := noCoreDumps(); err != nil {
 		return fmt.Errorf("turning off core dumps: %w", err)
 	}
 	toLauncher, launcher, err := connect()
