@@ -310,3 +310,28 @@ func TestClose(t *testing.T) {
 		t.Errorf("event %+v", e)
 	}
 }
+
+// What comes after a body is no header that passes, and nobody has looked at it.
+func TestTrailersStayInside(t *testing.T) {
+	trailers := make(chan http.Header, 1)
+	h := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		trailers <- r.Trailer
+	}
+	secure := tlsServer(t, h)
+	roots := secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	for _, o := range []gateway.Options{
+		{Endpoint: gateway.Endpoint{BaseURL: secure.URL, RootCAs: roots}},
+		{Endpoint: gateway.Endpoint{BaseURL: serve(t, h)}, Remote: true}, // the body is not held
+	} {
+		d := open(t, o)
+		answer := d.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: Bearer " + d.Token() +
+			"\r\nTransfer-Encoding: chunked\r\nTrailer: X-Late\r\n\r\n2\r\n{}\r\n0\r\nX-Late: secret\r\nX-Later: inside\r\n\r\n")
+		if !strings.Contains(answer, " 200 ") {
+			t.Fatalf("got %s", answer)
+		}
+		if got := <-trailers; len(got) > 0 {
+			t.Errorf("%s got %v after the body", o.Endpoint.BaseURL, got)
+		}
+	}
+}

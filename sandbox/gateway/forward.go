@@ -169,6 +169,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.URL = g.endpoint.url(pr.In.URL.Path)
 	pr.Out.URL.RawQuery = query
 	pr.Out.Host = ""
+	pr.Out.Trailer = nil // nobody has looked at it, and HTTP/2 would carry any header there
 	maps.DeleteFunc(pr.Out.Header, func(name string, _ []string) bool { return !slices.Contains(passed, name) })
 	g.endpoint.authorize(pr.Out.Header)
 	// Answers must be readable for the mask, and a stream is not to be delayed
