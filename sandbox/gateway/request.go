@@ -190,7 +190,7 @@ func (g *Gateway) permit(c *call, r *http.Request, model string) error {
 		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("the model %q is not one that this session may use (%s); choose one of those, or add it to policy.model.allow",
 			short(model), strings.Join(g.opts.Models, ", "))}
 	}
-	if r.URL.RawQuery != "" && len(g.opts.Models) > 0 { // however the endpoint takes it apart
+	if r.URL.RawQuery != "" && g.choosy() { // however the endpoint takes it apart
 		return &refusal{http.StatusForbidden, "model_not_allowed", "parameters in the address are refused where a policy decides about models"}
 	}
 	if !g.opts.Budget.limited() {
@@ -213,8 +213,7 @@ func (g *Gateway) permit(c *call, r *http.Request, model string) error {
 
 // permitDemands decides about what else a call wants.
 func (g *Gateway) permitDemands(data []byte) error {
-	choosy := len(g.opts.Models) > 0 || g.opts.Budget.MaxCost > 0
-	if g.opts.Remote && !choosy {
+	if g.opts.Remote && !g.choosy() {
 		return nil
 	}
 	wants, err := demandsOf(data)
@@ -223,11 +222,14 @@ func (g *Gateway) permitDemands(data []byte) error {
 		return &refusal{http.StatusBadRequest, "invalid_request", err.Error() + ": it is looked at before it goes out"}
 	case wants.elsewhere != "" && !g.opts.Remote:
 		return &refusal{http.StatusForbidden, "remote_not_allowed", fmt.Sprintf("the call has %s in it, by which the endpoint itself reaches other hosts; send the content, or set policy.model.remote to true", wants.elsewhere)}
-	case wants.models != "" && choosy:
+	case wants.models != "" && g.choosy():
 		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("%q names further models, and a policy decides about models here; name one in \"model\"", wants.models)}
 	}
 	return nil
 }
+
+// choosy reports whether it matters which model answers.
+func (g *Gateway) choosy() bool { return len(g.opts.Models) > 0 || g.opts.Budget.MaxCost > 0 }
 
 // budgetStatus is the answer when a budget is used up. Agents try again for up to
 // a minute after 429, and not after this one.
