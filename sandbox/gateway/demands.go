@@ -18,6 +18,9 @@ type demands struct {
 	elsewhere string
 	// models is where further models stand, which would answer in the place of the first.
 	models string
+	// later is what has the endpoint answer when the call is over, which says nothing of what
+	// was used then.
+	later string
 }
 
 // The keys of demands, as plainKey writes them. They are those that OpenAI, OpenRouter,
@@ -27,6 +30,7 @@ var (
 	searches = []string{"websearchoptions", "searchparameters", "enablesearch", "plugins", "datasources", "mcpservers", "connectors"}
 	routes   = []string{"apibase", "baseurl", "apikey", "customllmprovider", "extrabody", "extraheaders", "extraquery"}
 	others   = []string{"models", "fallbacks", "fallbackmodels", "contextwindowfallbacks", "contentpolicyfallbacks"}
+	later    = []string{"background", "deferred"}
 	schemas  = []string{"tools", "functions", "responseformat", "text"} // below them a key is only a name
 	// In a tool without a type.
 	remoteTools = []string{"googlesearch", "googlesearchretrieval", "urlcontext", "codeexecution", "websearch", "mcp"}
@@ -111,6 +115,8 @@ func (f *demands) see(levels []level, t json.Token) {
 	switch {
 	case len(levels) == 1 && slices.Contains(others, key):
 		f.models = levels[0].key
+	case len(levels) == 1 && slices.Contains(later, key):
+		f.later = levels[0].key
 	case len(levels) == 1 && (slices.Contains(searches, key) || slices.Contains(routes, key)):
 		f.elsewhere = fmt.Sprintf("%q", levels[0].key)
 	case top == "tools" && len(levels) == 3 && key == "type" && !slices.Contains(ownTools, text):

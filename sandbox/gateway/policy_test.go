@@ -377,3 +377,20 @@ func TestFurtherModels(t *testing.T) {
 		}
 	}
 }
+
+// What an endpoint uses for a call after the call counts for nothing.
+func TestNothingIsAnsweredLater(t *testing.T) {
+	d, calls := policed(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}, Remote: true}, "")
+	for _, body := range []string{`{"model":"m","background":true}`, `{"model":"m","background":false,"Background":true}`, `{"model":"m","deferred":true}`} {
+		if res, text := d.ask(body); res.StatusCode != 403 || !strings.Contains(text, "later_not_allowed") {
+			t.Errorf("%s: %d %s", body, res.StatusCode, text)
+		}
+	}
+	if res, text := d.ask(`{"model":"m","background":false,"metadata":{"background":true}}`); res.StatusCode != 200 || calls.Load() != 1 {
+		t.Errorf("a call that waits: %d %s; %d went out", res.StatusCode, text, calls.Load())
+	}
+	unbounded, _ := policed(t, gateway.Options{}, "")
+	if res, text := unbounded.ask(`{"model":"m","background":true}`); res.StatusCode != 200 {
+		t.Errorf("without a budget: %d %s", res.StatusCode, text)
+	}
+}

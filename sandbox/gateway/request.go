@@ -213,7 +213,7 @@ func (g *Gateway) permit(c *call, r *http.Request, model string) error {
 
 // permitDemands decides about what else a call wants.
 func (g *Gateway) permitDemands(data []byte) error {
-	if g.opts.Remote && !g.choosy() {
+	if g.opts.Remote && !g.choosy() && !g.opts.Budget.limited() {
 		return nil
 	}
 	wants, err := demandsOf(data)
@@ -224,6 +224,8 @@ func (g *Gateway) permitDemands(data []byte) error {
 		return &refusal{http.StatusForbidden, "remote_not_allowed", fmt.Sprintf("the call has %s in it, by which the endpoint itself reaches other hosts; send the content, or set policy.model.remote to true", wants.elsewhere)}
 	case wants.models != "" && g.choosy():
 		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("%q names further models, and a policy decides about models here; name one in \"model\"", wants.models)}
+	case wants.later != "" && g.opts.Budget.limited():
+		return &refusal{http.StatusForbidden, "later_not_allowed", fmt.Sprintf("%q has the endpoint answer later, and what it uses then would count for no budget; wait for the answer", wants.later)}
 	}
 	return nil
 }
