@@ -211,27 +211,26 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// A stream is asked what it used, unless the endpoint minds or the agent has said
-// what it wants.
+// A stream is asked what it used, unless the endpoint minds or, without a budget, the
+// agent has said what it wants.
 func TestUsageIsAskedFor(t *testing.T) {
 	var mu sync.Mutex
 	var bodies []string
-	picky := false
-	d := open(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}, Endpoint: gateway.Endpoint{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+	objection := "nothing"
+	endpoint := gateway.Endpoint{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
 		bodies = append(bodies, string(data))
-		if picky && strings.Contains(string(data), "include_usage") {
+		if strings.Contains(string(data), objection) {
 			w.WriteHeader(400)
 		}
-	})}})
+	})}
+	d := open(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}, Endpoint: endpoint})
 	check := func(body string, want ...string) {
 		t.Helper()
 		bodies = nil
-		if res, _ := d.ask(body); res.StatusCode != 200 {
-			t.Errorf("%s: status %d", body, res.StatusCode)
-		}
+		d.ask(body)
 		if fmt.Sprint(bodies) != fmt.Sprint(want) {
 			t.Errorf("sent %q, want %q", bodies, want)
 		}
@@ -239,10 +238,20 @@ func TestUsageIsAskedFor(t *testing.T) {
 	const with = `{"stream_options":{"include_usage":true},"model":"m","stream":true}`
 	check(`{"model":"m","stream":true}`, with)
 	check(`{"model":"m"}`, `{"model":"m"}`)
-	check(`{"model":"m","stream":true,"stream_options":{}}`, `{"model":"m","stream":true,"stream_options":{}}`)
-	picky = true
+	const options = `{"model":"m", "stream_options" : %s ,"stream":true}`
+	asked := fmt.Sprintf(options, `{"include_usage":true}`)
+	for _, said := range []string{`{}`, `null`, `{"include_usage":null}`, `{"include_usage":true,"include_usage":false}`, `"{}"`, `[[]]`} {
+		check(fmt.Sprintf(options, said), asked)
+	}
+	objection = `"n":0`
+	check(`{"n":0,"model":"m","stream":true}`, `{"stream_options":{"include_usage":true},"n":0,"model":"m","stream":true}`, `{"n":0,"model":"m","stream":true}`)
+	objection = "include_usage"
 	check(`{"model":"m","stream":true}`, with, `{"model":"m","stream":true}`)
 	check(`{"model":"m","stream":true}`, `{"model":"m","stream":true}`)
+	objection = "nothing"
+	d = open(t, gateway.Options{Prices: map[string]gateway.Price{"m": {Input: 1}}, Endpoint: endpoint})
+	check(fmt.Sprintf(options, `{}`), fmt.Sprintf(options, `{}`))
+	check(fmt.Sprintf(options, `null`), asked)
 }
 
 func TestInspect(t *testing.T) {

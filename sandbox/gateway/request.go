@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -62,9 +63,11 @@ func replay(r *http.Request, data []byte) {
 
 // asked is what of a request's body counts here.
 type asked struct {
-	model   string
-	stream  bool
-	options bool // there are stream_options
+	model  string
+	stream bool
+	// options are the stream_options, and where they end in the body; nil without any.
+	options json.RawMessage
+	end     int64
 }
 
 // errShape is a body in which no two readers would need to find the same model.
@@ -95,7 +98,9 @@ func parse(data []byte) (asked, error) {
 		if seen[name] || name != key || !a.take(name, value) {
 			return a, errShape
 		}
-		seen[name] = true
+		if seen[name] = true; name == "stream_options" {
+			a.options, a.end = value, d.InputOffset()
+		}
 	}
 	if _, err := d.Token(); err != nil {
 		return a, errShape
@@ -116,7 +121,6 @@ func (a *asked) take(name string, value json.RawMessage) bool {
 		a.stream = stream != nil && *stream
 		return ok
 	}
-	a.options = string(value) != "null"
 	return true
 }
 
@@ -154,7 +158,7 @@ func (g *Gateway) examine(c *call, r *http.Request) error {
 	}
 	c.sent = c.data
 	if err == nil && g.wantsUsage(r.URL.Path, a) {
-		c.sent = withUsage(c.data)
+		c.sent = withUsage(c.data, a)
 	}
 	replay(r, c.sent)
 	r.Header.Set("Content-Type", "application/json") // what it was read as
@@ -238,17 +242,21 @@ func (g *Gateway) choosy() bool { return len(g.opts.Models) > 0 || g.opts.Budget
 const budgetStatus = http.StatusPaymentRequired
 
 // wantsUsage reports whether a call would not say what it used: a stream of chat
-// completions that was not asked to, of an endpoint that has not objected so far.
+// completions that was not asked to, of an endpoint that has not objected so far. What the
+// agent says of it counts where there is no budget.
 func (g *Gateway) wantsUsage(path string, a asked) bool {
-	return a.stream && !a.options && (path == chatPath || path == "/v1/completions") && !g.noUsage.Load()
+	said := a.options != nil && string(a.options) != "null"
+	return a.stream && (path == chatPath || path == "/v1/completions") && (!said || g.opts.Budget.limited()) && !g.noUsage.Load()
 }
 
 // withUsage is a body that asks for usage at the end of the stream.
-func withUsage(data []byte) []byte {
+func withUsage(data []byte, a asked) []byte {
+	const options = `{"include_usage":true}`
+	if a.options != nil {
+		return slices.Concat(data[:a.end-int64(len(a.options))], []byte(options), data[a.end:])
+	}
 	start := bytes.IndexByte(data, '{') + 1
-	const ask = `"stream_options":{"include_usage":true},`
-	out := make([]byte, 0, len(data)+len(ask))
-	return append(append(append(out, data[:start]...), ask...), data[start:]...)
+	return slices.Concat(data[:start], []byte(`"stream_options":`+options+","), data[start:])
 }
 
 // usageless is a RoundTripper that sends a call again as the agent made it when
@@ -261,14 +269,17 @@ type usageless struct {
 func (u usageless) RoundTrip(r *http.Request) (*http.Response, error) {
 	c, _ := r.Context().Value(callKey{}).(*call)
 	res, err := u.RoundTripper.RoundTrip(r)
-	if err != nil || c == nil || len(c.sent) == len(c.data) || res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusUnprocessableEntity {
+	if err != nil || c == nil || bytes.Equal(c.sent, c.data) || res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusUnprocessableEntity {
 		return res, err
 	}
 	_ = res.Body.Close()
-	u.g.noUsage.Store(true)
 	again := r.Clone(r.Context())
 	replay(again, c.data)
-	return u.RoundTripper.RoundTrip(again)
+	res, err = u.RoundTripper.RoundTrip(again)
+	if err == nil && res.StatusCode < 300 { // or it has objected to something else
+		u.g.noUsage.Store(true)
+	}
+	return res, err
 }
 
 // used is what a call used, as the endpoint says or by estimate; nil when nothing
