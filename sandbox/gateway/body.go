@@ -21,15 +21,17 @@ type observedBody struct {
 	err    error // of reading; io.EOF when it was complete
 }
 
-// tailSize is enough for the last events of a stream or for an error message.
-const tailSize = 8 << 10
+// tailSize is enough for the last events of a stream or for an error message, also where an
+// endpoint repeats there what the call says of itself (metadata, of which OpenAI takes 9,000
+// characters, comes behind the usage).
+const tailSize = 64 << 10
 
 func (b *observedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.bytes += int64(n)
 	b.events += bytes.Count(p[:n], eventStart)
 	b.tail = append(b.tail, p[:n]...)
-	if over := len(b.tail) - tailSize; over > 0 {
+	if over := len(b.tail) - tailSize; over > tailSize { // not for each of many small pieces
 		b.tail = append(b.tail[:0], b.tail[over:]...)
 	}
 	b.finish.see(b.tail, n)

@@ -211,6 +211,16 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
+// Endpoints repeat what a call says of itself behind what it used.
+func TestUsageBeforeMuchElse(t *testing.T) {
+	said := strings.Repeat("\u00e9", 9000)
+	d, _ := policed(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}}, `,"usage":{"input_tokens":7,"output_tokens":50000},"metadata":{"k":"`+said+`"}`)
+	d.ask(`{"model":"m","metadata":{"k":"` + said + `"}}`)
+	if u := d.events.last(t, 2).Usage; u == nil || *u != (gateway.Usage{Input: 7, Output: 50000}) {
+		t.Errorf("usage %+v", u)
+	}
+}
+
 // A stream is asked what it used, unless the endpoint minds or, without a budget, the
 // agent has said what it wants.
 func TestUsageIsAskedFor(t *testing.T) {
