@@ -14,6 +14,7 @@ var special = []struct {
 	{netip.MustParsePrefix("10.0.0.0/8"), "a private address"},
 	{netip.MustParsePrefix("100.64.0.0/10"), "an address of a provider's own network"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "an address of this machine"},
+	{netip.MustParsePrefix("168.63.129.16/32"), "the address of a metadata service"}, // of Azure, on its machines
 	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local address, where metadata services are"},
 	{netip.MustParsePrefix("172.16.0.0/12"), "a private address"},
 	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved address"},
