@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gander.dev/gander/sandbox/supervise"
@@ -156,7 +157,7 @@ func List(stateDir string) ([]Record, error) {
 
 // Get returns one record, or ErrNotFound.
 func Get(stateDir, id string) (Record, error) {
-	if id == "" || filepath.Base(id) != id {
+	if !isName(id) {
 		return Record{}, ErrNotFound
 	}
 	r, err := read(filepath.Join(sandboxesDir(stateDir), id))
@@ -167,6 +168,12 @@ func Get(stateDir, id string) (Record, error) {
 		return Record{}, fmt.Errorf("reading the record of sandbox %s: %w", id, err)
 	}
 	return r, nil
+}
+
+// isName reports whether an id can be that of a sandbox's directory. Records are also made of
+// the labels of containers, which images may bring along.
+func isName(id string) bool {
+	return filepath.IsLocal(id) && filepath.Base(id) == id && !strings.HasPrefix(id, ".")
 }
 
 // AwaitEnd waits, for so long at most, for the end of a sandbox that a killed gander
@@ -204,6 +211,9 @@ func read(dir string) (r Record, err error) {
 // It says whether there was anything: a directory that a living gander has claimed since
 // stays.
 func Clear(stateDir string, r Record) (bool, error) {
+	if !isName(r.ID) {
+		return false, nil
+	}
 	if r.Labels[KeepLabel] == "" {
 		removed, err := discard(stateDir, r.ID, false)
 		if removed {

@@ -89,6 +89,20 @@ func TestClear(t *testing.T) {
 	}
 }
 
+// The id of a container's record is a label, and an image may have any.
+func TestClearLeavesWhatIsNoSandbox(t *testing.T) {
+	state := t.TempDir()
+	home := makeHome(t, state, "x")
+	for _, id := range []string{"", ".", "..", "/", ".trash", "../sandboxes/x", "x/home", home} {
+		if removed, err := registry.Clear(state, registry.Record{ID: id}); err != nil || removed {
+			t.Errorf("Clear(%q): %t, %v", id, removed, err)
+		}
+		if _, err := os.Stat(home); err != nil {
+			t.Fatalf("after Clear(%q): %v", id, err)
+		}
+	}
+}
+
 func TestAlive(t *testing.T) {
 	self := registry.Process(os.Getpid())
 	if !self.Alive() {
