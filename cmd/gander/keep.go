@@ -202,17 +202,17 @@ func (l *looping) again(ctx context.Context) ([]string, error) {
 }
 
 // way is what leads out of the run's sandbox. Nobody is there to be asked about hosts.
-func (l *looping) way() router.Way {
+func (l *looping) way(notice func(string)) router.Way {
 	return router.Way{
 		Session: acp.SessionID(l.spec.SessionID), WorkingDir: l.spec.Workspace, Agent: l.spec.Agent, Context: l.ctx, Leaks: l.leaks,
-		Notice: func(_, text string) { l.tell(text) },
+		Notice: func(_, text string) { notice(text) },
 		Ask:    func(context.Context, string, int) router.HostAnswer { return router.HostUnasked },
 	}
 }
 
 // openModel opens the gateway. What the run may use holds beside the policy's budget.
-func (l *looping) openModel(_ func(string), observe func(loop.ModelEvent)) (keeper.Model, error) {
-	g, err := l.w.openModelWithin(l.way(), gateway.Budget{MaxTokens: l.spec.Limits.Tokens, MaxCost: l.spec.Limits.Cost}, func(e gateway.Event) {
+func (l *looping) openModel(notice func(string), observe func(loop.ModelEvent)) (keeper.Model, error) {
+	g, err := l.w.openModelWithin(l.way(notice), gateway.Budget{MaxTokens: l.spec.Limits.Tokens, MaxCost: l.spec.Limits.Cost}, func(e gateway.Event) {
 		if told, ok := modelEvent(e); ok {
 			observe(told)
 		}
@@ -244,8 +244,8 @@ func modelEvent(e gateway.Event) (told loop.ModelEvent, ok bool) {
 	return told, true
 }
 
-func (l *looping) openEgress(_, decided func(string)) (keeper.Egress, error) {
-	door, err := l.w.openDoor(l.way(), func(t egress.Tally) { decided(t.String()) })
+func (l *looping) openEgress(notice, decided func(string)) (keeper.Egress, error) {
+	door, err := l.w.openDoor(l.way(notice), func(t egress.Tally) { decided(t.String()) })
 	if err != nil || door == nil {
 		return nil, err
 	}

@@ -128,7 +128,7 @@ func TestDecisionsAreHeard(t *testing.T) {
 
 	var said []string
 	l := &looping{w: w, ctx: t.Context(), spec: keeper.Spec{Workspace: t.TempDir()}, notice: func(string) {}}
-	kept, err := l.openEgress(nil, func(text string) { said = append(said, text) })
+	kept, err := l.openEgress(func(string) {}, func(text string) { said = append(said, text) })
 	refused(kept.Dial, err)
 	if want := []string{"A connection to b.example:22 was refused: " + reason + "."}; kept.Close() != nil || !slices.Equal(said, want) {
 		t.Errorf("said %q", said)

@@ -39,9 +39,12 @@ const (
 
 // incarnation is one sandbox with a loop in it, and the ways out of it.
 type incarnation struct {
-	k       *keeper
-	notices map[string]bool
-	mu      sync.Mutex // guards notices
+	k *keeper
+
+	// mu guards what the person was told, and how much of that a program inside had caused.
+	mu       sync.Mutex
+	notices  map[string]bool
+	provoked int
 
 	model  Model
 	egress Egress
@@ -176,13 +179,13 @@ func (in *incarnation) begin(ctx context.Context, l *process) error {
 // openWays opens what leads out of the sandbox.
 func (in *incarnation) openWays() (err error) {
 	o := in.k.o
-	if in.model, err = o.OpenModel(in.notice, func(e loop.ModelEvent) {
+	if in.model, err = o.OpenModel(in.provokedNotice, func(e loop.ModelEvent) {
 		in.k.tell(loop.Command{Type: loop.CommandModel, Model: &e})
 	}); err != nil {
 		return err
 	}
 	if o.OpenEgress != nil {
-		if in.egress, err = o.OpenEgress(in.notice, in.k.decided); err != nil {
+		if in.egress, err = o.OpenEgress(in.provokedNotice, in.k.decided); err != nil {
 			return err
 		}
 	}
@@ -253,18 +256,34 @@ func (in *incarnation) close() error {
 	return err
 }
 
-// maxNotices bounds what is said about one sandbox.
-const maxNotices = 50
+// maxProvoked bounds what is said about what programs inside one sandbox try.
+const maxProvoked = 50
 
 // notice tells the person something about this sandbox, once.
 func (in *incarnation) notice(text string) {
 	in.mu.Lock()
-	seen := in.notices[text] || len(in.notices) >= maxNotices
+	seen := in.notices[text]
 	in.notices[text] = true
 	in.mu.Unlock()
 	if !seen {
 		in.k.notice(text)
 	}
+}
+
+// provokedNotice is notice for what a program inside can cause as often as it likes. What else
+// there is to say is said after any number of these.
+func (in *incarnation) provokedNotice(text string) {
+	in.mu.Lock()
+	if in.notices[text] || in.provoked == maxProvoked {
+		in.mu.Unlock()
+		return
+	}
+	in.provoked++
+	if in.provoked == maxProvoked {
+		text += " What else is refused or fails in this sandbox is not said any more."
+	}
+	in.mu.Unlock()
+	in.notice(text)
 }
 
 // denied tells the person why a program inside was refused a file.
@@ -280,7 +299,7 @@ func (in *incarnation) denied(d sandbox.Denial) {
 	case d.Rule != "":
 		text = fmt.Sprintf("%q cannot be changed from inside the sandbox: a program was refused (%s).", d.Path, d.Operation)
 	}
-	go in.notice(text) // it must not block; the event is written in no time, or the keeper ends
+	go in.provokedNotice(text) // it must not block; the event is written in no time, or the keeper ends
 }
 
 // up notes that the loop runs.

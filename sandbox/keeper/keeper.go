@@ -34,7 +34,8 @@ type Options struct {
 	// Again looks at the sandbox that Examine saw last once more, before an iteration runs
 	// in it; after an error there is another sandbox. Nil does not.
 	Again func(ctx context.Context) (notices []string, err error)
-	// OpenModel opens the way to the model, observe hears what became of each call.
+	// OpenModel opens the way to the model, observe hears what became of each call. What
+	// notice says, as that of OpenEgress, ends with a number of them.
 	OpenModel func(notice func(text string), observe func(loop.ModelEvent)) (Model, error)
 	// OpenEgress opens the way to other hosts; nil, or nil from it, means none. decided
 	// keeps a sentence about what was decided as an event of the run.

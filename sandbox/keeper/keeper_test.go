@@ -596,6 +596,33 @@ func TestSandboxIsAnEvent(t *testing.T) {
 	}
 }
 
+// What a program inside can cause without end is told of so far only, and hides nothing else.
+func TestProvokedNotices(t *testing.T) {
+	r := newRig(t, obey)
+	var said func(string)
+	r.o.Place = func(notice func(string)) (Place, error) {
+		said = notice
+		return Place{}, nil
+	}
+	r.o.OpenModel = func(notice func(string), _ func(loop.ModelEvent)) (Model, error) {
+		for i := range 10 * maxProvoked {
+			notice(fmt.Sprintf("Refused: /%d.", i))
+		}
+		return fakeModel{}, nil
+	}
+	r.start()
+	said("A secret was seen.")
+	await(t, "what matters", func() bool {
+		return r.plane.count(func(e telemetry.Event) bool { return e.Type == Notice && e.Content == "A secret was seen." }) == 1
+	})
+	if n := r.plane.count(func(e telemetry.Event) bool { return strings.HasPrefix(e.Content, "Refused") }); n != maxProvoked {
+		t.Errorf("%d refusals were told of", n)
+	}
+	if n := r.plane.count(func(e telemetry.Event) bool { return strings.HasSuffix(e.Content, "not said any more.") }); n != 1 {
+		t.Errorf("that more are not told of was said %d times", n)
+	}
+}
+
 // What the canaries object to does not leave.
 func TestLeaks(t *testing.T) {
 	r := newRig(t, func(l *fakeLoop) {
