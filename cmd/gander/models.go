@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http/httpproxy"
 
@@ -45,7 +46,7 @@ func (w *wiring) openModelWithin(way router.Way, budget gateway.Budget, observe 
 				w.log.Warn("what the session has spent is not kept; its budget begins anew after a restart", "session", way.Session, "err", err)
 			}
 		}
-		if text := modelNotice(e); text != "" {
+		if text := out.notices.bound(modelNotice(e), e.Time); text != "" {
 			way.Notice("warning", text)
 		}
 	})
@@ -80,6 +81,40 @@ func modelNotice(e gateway.Event) string {
 		return fmt.Sprintf("%s (%d times in a row)", e.Message, e.Failures)
 	}
 	return e.Message
+}
+
+// modelNotices bounds what a person is told of a session's calls: a program inside can have
+// as many of them refused as it likes, each in other words.
+type modelNotices struct {
+	// mu guards since when so many have been told.
+	mu    sync.Mutex
+	since time.Time
+	told  int
+}
+
+const (
+	noticesTime  = time.Minute
+	noticesInAll = 20 // in that time
+)
+
+// bound is a notice as it is told at a moment; empty when it is not.
+func (n *modelNotices) bound(text string, now time.Time) string {
+	if text == "" {
+		return ""
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now.Sub(n.since) > noticesTime {
+		n.since, n.told = now, 0
+	}
+	n.told++
+	switch {
+	case n.told > noticesInAll:
+		return ""
+	case n.told == noticesInAll:
+		return text + " What else goes wrong with model calls in this minute is not shown."
+	}
+	return text
 }
 
 // modelWatch remembers how the last model call ended. That an agent lists the

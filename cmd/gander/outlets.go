@@ -32,9 +32,10 @@ type outlets struct {
 
 // outlet is what one session has used and what was answered in it.
 type outlet struct {
-	meter *gateway.Meter
-	spent string // the file of what the meter says; empty keeps nothing
-	book  *egress.Book
+	meter   *gateway.Meter
+	spent   string // the file of what the meter says; empty keeps nothing
+	book    *egress.Book
+	notices modelNotices
 
 	keeping sync.Mutex // held while spent is written
 }

@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox/egress"
@@ -132,6 +134,52 @@ func TestDecisionsAreHeard(t *testing.T) {
 	refused(kept.Dial, err)
 	if want := []string{"A connection to b.example:22 was refused: " + reason + "."}; kept.Close() != nil || !slices.Equal(said, want) {
 		t.Errorf("said %q", said)
+	}
+}
+
+// A program inside cannot fill a session with what is refused to it.
+func TestModelNoticesAreBounded(t *testing.T) {
+	home := t.TempDir()
+	cfg, err := config.Load(config.Options{Environ: []string{"HOME=" + home, "LLM_HOST=http://127.0.0.1:1", "GOOSE_MODEL=m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wiring{cfg: cfg, log: slog.New(slog.DiscardHandler), secrets: newSecrets(nil)}
+	var told []string
+	way := router.Way{
+		Session: "a-session", WorkingDir: t.TempDir(), Agent: "goose", Context: t.Context(),
+		Notice: func(_, text string) { told = append(told, text) },
+	}
+	for range 2 { // an agent that started again
+		model, err := w.openModel(way)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: &http.Transport{
+			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return model.Dial(ctx) },
+			DisableKeepAlives: true,
+		}}
+		for i := range noticesInAll {
+			res, err := client.Get("http://127.0.0.1/" + strconv.Itoa(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+		}
+		if err := model.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(told); n != noticesInAll || !strings.Contains(told[n-1], "/19") || !strings.Contains(told[n-1], "not shown") {
+		t.Errorf("%d notices, the last of them %q", n, told[n-1])
+	}
+	var n modelNotices
+	now := time.Now()
+	for range 2 * noticesInAll {
+		n.bound("a notice", now)
+	}
+	if got := n.bound("a notice", now.Add(2*noticesTime)); got != "a notice" {
+		t.Errorf("later: %q", got)
 	}
 }
 
