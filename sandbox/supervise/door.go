@@ -34,7 +34,7 @@ func (h *Host) serveDoor(ctx context.Context, stream *yamux.Stream) {
 	}
 	conn, err := h.dialDoor(ctx, hd.Door)
 	if err != nil {
-		h.log.Warn("a connection from the sandbox could not be made", "door", hd.Door, "error", err)
+		h.notConnected(hd.Door, err)
 		_ = writeHeader(stream, header{Error: err.Error()})
 		return
 	}
@@ -45,6 +45,22 @@ func (h *Host) serveDoor(ctx context.Context, stream *yamux.Stream) {
 	defer h.abortBackend(id)
 	if writeHeader(stream, header{}) == nil {
 		h.bufs.splice(stream, conn, func() {})
+	}
+}
+
+// notConnected logs a connection that was not made: each time that there have been ten times
+// as many. A program inside can have as many as it likes.
+func (h *Host) notConnected(door string, err error) {
+	h.mu.Lock()
+	h.undialed++
+	n := h.undialed
+	tell := n >= 10*h.undialedTold
+	if tell {
+		h.undialedTold = n
+	}
+	h.mu.Unlock()
+	if tell {
+		h.log.Warn("a connection from the sandbox could not be made", "door", door, "error", err, "times", n)
 	}
 }
 

@@ -39,6 +39,8 @@ type Host struct {
 	processes map[uint64]*process
 	reading   map[*output]struct{}
 	backends  map[uint32]net.Conn // door connections by the id of their stream
+	// undialed counts connections to doors that were not made; so many were told of last.
+	undialed, undialedTold int
 }
 
 // Dial sets up the supervisor at the other end of conn and returns when commands

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -88,6 +89,32 @@ func TestOwner(t *testing.T) {
 	<-h.Done()
 	if _, err := h.Mark(t.Context()); !errors.Is(err, sandbox.ErrGone) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// A program inside cannot fill the log by connections that are not made.
+func TestDoorThatIsClosed(t *testing.T) {
+	conn, _ := serveFake(t, ownerRights)
+	var log bytes.Buffer
+	h, err := Dial(t.Context(), conn, Setup{
+		Doors: []sandbox.Door{{Name: "d", Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("too many") }}},
+		Log:   slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 120 {
+		c, err := net.Dial("tcp", h.Doors()["d"])
+		if err == nil { // or it was ended at once
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 3 || !strings.Contains(log.String(), "too many") || !strings.Contains(log.String(), "times=100") {
+		t.Errorf("%d lines: %s", n, log.String())
 	}
 }
 
