@@ -7,7 +7,7 @@
 //
 // # What is found
 //
-// A string as it is; as JSON, a URL or hexadecimal digits write it; and in
+// A string as it is; as the usual encoders write it in JSON, a URL or hexadecimal digits; and in
 // base64, of either alphabet, at any offset, so also in the middle of an encoded
 // file. The end of a token decides, and its whole length is compared.
 //
@@ -29,9 +29,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 const (
@@ -157,12 +161,17 @@ func spellings(token string) []string {
 	quoted, err := json.Marshal(token)
 	if err == nil { // strings always marshal
 		inJSON := string(quoted[1 : len(quoted)-1])
-		add(inJSON)
-		add(strings.ReplaceAll(inJSON, "/", `\/`))
-		add(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(inJSON))
+		plain := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(inJSON)
+		for _, text := range []string{inJSON, plain, strings.ReplaceAll(inJSON, "/", `\/`), strings.ReplaceAll(plain, "/", `\/`)} {
+			add(text)
+			add(inASCII(text))
+		}
 	}
-	add(url.QueryEscape(token))
-	add(url.PathEscape(token))
+	for _, kept := range kept {
+		text := inURL(token, kept)
+		add(text)
+		add(lowerDigits.ReplaceAllStringFunc(text, strings.ToLower))
+	}
 	add(hex.EncodeToString([]byte(token)))
 	add(strings.ToUpper(hex.EncodeToString([]byte(token))))
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -171,6 +180,41 @@ func spellings(token string) []string {
 		}
 	}
 	return out
+}
+
+// inASCII is text of JSON as encoders write it that leave nothing else but ASCII in it.
+func inASCII(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	return out.String()
+}
+
+// kept is what encoders of URLs leave as it is besides what all do: nothing, slashes (Python),
+// what JavaScript's encodeURIComponent and encodeURI leave, and Go's for paths.
+var kept = []string{"", "/", "!'()*", ";,/?:@&=+$#!'()*", "$&+:=@"}
+
+// lowerDigits are escapes of which other encoders write the digits in lower case.
+var lowerDigits = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// inURL is a token as a URL has it.
+func inURL(token, kept string) string {
+	var out strings.Builder
+	for i := range len(token) {
+		if strings.IndexByte(kept, token[i]) >= 0 {
+			out.WriteByte(token[i])
+		} else {
+			out.WriteString(url.QueryEscape(token[i : i+1]))
+		}
+	}
+	return out.String()
 }
 
 // inBase64 is the part of an encoded text that a token alone decides, when it

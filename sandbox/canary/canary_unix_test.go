@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-const token = `sk-l1ve/"a+b"&<0123>456789xyz`
+const token = `sk-l1ve/"a+b"&<0123>4é5(6)789xyz`
 
 func with(t testing.TB, tokens ...string) *Set {
 	t.Helper()
@@ -40,6 +40,9 @@ func forms(t *testing.T, text string) map[string]string {
 	out := map[string]string{
 		"plain": text, "JSON": string(quoted), "JSON with slashes": strings.ReplaceAll(string(quoted), "/", `\/`),
 		"query": url.QueryEscape(text), "path": url.PathEscape(text), "hexadecimal": hex.EncodeToString([]byte(text)),
+		"JSON of Python": `sk-l1ve/\"a+b\"&<0123>4\u00e95(6)789xyz`, "JSON of PHP": `sk-l1ve\/\"a+b\"&<0123>4\u00e95(6)789xyz`,
+		"URL of Python": "sk-l1ve/%22a%2Bb%22%26%3C0123%3E4%C3%A95%286%29789xyz", "with lower digits": "sk-l1ve/%22a%2bb%22%26%3c0123%3e4%c3%a95%286%29789xyz",
+		"URL of JavaScript": "sk-l1ve%2F%22a%2Bb%22%26%3C0123%3E4%C3%A95(6)789xyz", "whole URL of JavaScript": "sk-l1ve/%22a+b%22&%3C0123%3E4%C3%A95(6)789xyz",
 		"JSON of other languages": strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(quoted)),
 	}
 	for offset := range 7 {
