@@ -19,7 +19,17 @@ type decoder struct {
 	places map[string]int // offset of each value that was set, by path
 }
 
+// maxErrors is how many errors of a file are told: a project's could be made of them.
+const maxErrors = 20
+
 func (d *decoder) fail(offset int, path, format string, args ...any) {
+	switch len(d.errs) {
+	case maxErrors:
+		d.errs = append(d.errs, &Error{File: d.file, Reason: "and more; mend these first"})
+		return
+	case maxErrors + 1:
+		return
+	}
 	e := &Error{File: d.file, Path: path, Reason: fmt.Sprintf(format, args...)}
 	e.Line, e.Column = position(d.data, offset)
 	d.errs = append(d.errs, e)

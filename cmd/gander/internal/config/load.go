@@ -105,8 +105,11 @@ func findHome(flag string, env environment) (string, error) {
 	return filepath.Join(person, ".gander"), nil
 }
 
-// maxFileBytes is far above what a configuration needs.
-const maxFileBytes = 1 << 20
+// Far above what configurations need. A project's is a stranger's, which is to keep nobody waiting.
+const (
+	maxFileBytes    = 1 << 20
+	maxProjectBytes = 64 << 10
+)
 
 // file is what a file said, or why it could not be read.
 type file struct {
@@ -139,7 +142,7 @@ func readProjectFile(dir string) *file {
 		return &file{err: cause(err)}
 	}
 	defer f.Close()
-	data, err := readAll(f)
+	data, err := readAll(f, maxProjectBytes)
 	return &file{data, err}
 }
 
@@ -193,16 +196,16 @@ func readRegular(path string) ([]byte, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}
-	return readAll(f)
+	return readAll(f, maxFileBytes)
 }
 
-func readAll(f io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+func readAll(f io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, cause(err)
 	}
-	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("larger than %d bytes", maxFileBytes)
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("larger than %d bytes", most)
 	}
 	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil // some editors of Windows begin with a mark
 }

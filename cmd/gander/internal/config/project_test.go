@@ -1,11 +1,13 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gander.dev/gander/cmd/gander/internal/config"
 )
@@ -58,6 +60,45 @@ func TestProjectFileIsHostile(t *testing.T) {
 		}
 		if i := strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); i >= 0 {
 			t.Errorf("%s: the terminal gets %q", text, err.Error())
+		}
+	}
+}
+
+// TestProjectFileKeepsNobodyWaiting: a repository's file is read each time that a session
+// opens, and whatever fills it costs no minutes, and no megabytes of errors.
+func TestProjectFileKeepsNobodyWaiting(t *testing.T) {
+	for name, tt := range map[string]struct{ before, item, after string }{
+		"unknown keys": {`{`, `"%x": 0`, `}`},
+		"prices":       {`{"policy": {"model": {"prices": {`, `"%x": {}`, `}}}}`},
+		"hosts":        {`{"policy": {"network": {"allow": [`, `"a%x"`, `]}}}`},
+		"protected":    {`{"policy": {"writes": {"protect": [`, `"a%x"`, `]}}}`},
+		"variables":    {`{"agents": {"goose": {"env": {`, `"a%x": ""`, `}}}}`},
+	} {
+		for _, size := range []int{60 << 10, 1 << 20} {
+			t.Run(fmt.Sprintf("%s, %d KiB", name, size>>10), func(t *testing.T) {
+				text := []byte(tt.before)
+				for i := 0; len(text) < size-30; i++ {
+					if i > 0 {
+						text = append(text, ',')
+					}
+					text = fmt.Appendf(text, tt.item, i)
+				}
+				project := t.TempDir()
+				writeFile(t, filepath.Join(project, config.ProjectFile), string(text)+tt.after)
+				done := make(chan error, 1)
+				go func() {
+					_, err := config.Load(config.Options{Home: t.TempDir(), ProjectDir: project})
+					done <- err
+				}()
+				select {
+				case err := <-done:
+					if err != nil && len(err.Error()) > 10<<10 {
+						t.Errorf("the error has %d bytes", len(err.Error()))
+					}
+				case <-time.After(10 * time.Second):
+					t.Error("the file is still being read")
+				}
+			})
 		}
 	}
 }
