@@ -11,14 +11,19 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"gander.dev/gander/sandbox/registry"
 )
 
-// maxEntries bounds the files of a snapshot.
-const maxEntries = 1_000_000
+// What bounds a snapshot, besides the bytes of its files: their number, and the bytes of a
+// path, of which a tar takes no more than a MiB when it is read.
+const (
+	maxEntries = 1_000_000
+	maxPath    = 4096
+)
 
 // A packer writes what is below a root into a tar, as it is found: files, directories
 // and links, which stay links. Pipes, sockets and devices are left out, and so is what
@@ -46,7 +51,10 @@ func (p *packer) dir(name string) error {
 	if err != nil {
 		return gone(err, name)
 	}
-	entries, err := f.ReadDir(-1)
+	entries, err := f.ReadDir(maxEntries - p.entries + 1)
+	if errors.Is(err, io.EOF) { // it is empty
+		err = nil
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return gone(err, name)
 	}
@@ -72,6 +80,9 @@ func gone(err error, name string) error {
 func (p *packer) entry(name string) error {
 	if p.entries++; p.entries > maxEntries {
 		return fail(http.StatusRequestEntityTooLarge, "the workspace has more than %d files", maxEntries)
+	}
+	if len(name) > maxPath {
+		return fail(http.StatusRequestEntityTooLarge, "the workspace has a path of more than %d bytes, below %.100q: remove it first", maxPath, name)
 	}
 	info, err := p.root.Lstat(name)
 	if err != nil {
@@ -180,8 +191,8 @@ func unpack(ctx context.Context, root *os.Root, r io.Reader, uid, gid int) error
 }
 
 func unpackEntry(root *os.Root, h *tar.Header, content io.Reader, uid, gid int) error {
-	name := path.Clean(h.Name)
-	if !fs.ValidPath(name) || name == "." {
+	name := path.Clean(h.Name) // in any encoding, as pack found it
+	if !filepath.IsLocal(name) || name == "." {
 		return errors.New("no name of a file in a workspace")
 	}
 	var err error
