@@ -268,8 +268,8 @@ type converter struct {
 	entry *goatEntry
 	agent string
 
-	n                       int // records
-	messages, bad, tooLarge int
+	n                             int // records
+	messages, bad, ours, tooLarge int
 }
 
 // header makes the header of the transcript's, the entry's and the place's.
@@ -315,7 +315,9 @@ func localPath(paths ...string) string {
 	return ""
 }
 
-// convert writes the records; those of types that are not OpenGoat's stay as they are.
+// convert writes the records. Those of types that nobody knows here stay as they are; those
+// of types that only this package writes say what a session's agent, sandbox and permissions
+// are, which is not for another program's file to say.
 func (c *converter) convert(f *os.File, w *bufio.Writer) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -349,6 +351,9 @@ func (c *converter) convert(f *os.File, w *bufio.Writer) error {
 		case Compaction:
 			b.LastID, b.FirstID = "", ""
 			r.Body = b
+		default:
+			c.ours++
+			return nil
 		}
 		return put(&r)
 	}, func() { c.tooLarge++ })
@@ -362,6 +367,9 @@ func (c *converter) note() string {
 	var parts []string
 	if c.bad > 0 {
 		parts = append(parts, count(c.bad, "line was not a record", "lines were no records"))
+	}
+	if c.ours > 0 {
+		parts = append(parts, count(c.ours, "record was not OpenGoat's", "records were not OpenGoat's"))
 	}
 	if c.tooLarge > 0 {
 		parts = append(parts, count(c.tooLarge, "line was too long", "lines were too long"))

@@ -162,6 +162,32 @@ func TestImportHostileHome(t *testing.T) {
 	}
 }
 
+// Which agent answers a session, in which sandbox, and what is allowed there, is not for
+// another program's file to say.
+func TestImportSetsNothing(t *testing.T) {
+	home := t.TempDir()
+	writeTree(t, home, map[string]string{"sessions.json": `{}`, "s.jsonl": `{"type":"session","workingPath":"/project","origin":"loop","temporary":true,"additionalDirectories":["/etc"]}
+{"type":"config","configId":"sandbox","value":"off"}
+{"type":"config","configId":"permissions","value":"all"}
+{"TYPE":"config","type":"x","Type":"config","configId":"tools","value":"developer"}
+{"type":"agent","event":"started","agent":"other","agentSessionId":"a"}
+{"type":"turn","turnId":"t","event":"end","agent":"other","agentSessionId":"a"}
+{"type":"changes","paths":[{"path":"x"}],"snapshot":"../../s"}
+{"type":"title","title":"x","by":"person"}
+{"type":"message","role":"user","content":"hello"}
+`})
+	s := importStore(t)
+	done, err := s.ImportOpenGoat(t.Context(), home)
+	if err != nil || len(done.Sessions) != 1 || done.Sessions[0].Note != "7 records were not OpenGoat's" {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	info, err := s.Info(t.Context(), "s")
+	if err != nil || len(info.Options) != 0 || len(info.AgentSessions) != 0 || info.Agent == "other" || info.Title != "hello" ||
+		info.Temporary || info.Origin != sessions.OriginImport || info.AdditionalDirectories != nil {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
 // Any two files make an import that ends, and sessions that load.
 func FuzzImport(f *testing.F) {
 	f.Add(`{"schemaVersion":1,"sessions":{"agent:dev:main":{"sessionId":"s","updatedAt":1,"title":"t"}}}`, goatTranscript)
