@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,7 +19,7 @@ type schema struct {
 	Required   []string           `json:"required"`
 	Items      *schema            `json:"items"`
 	Enum       []json.RawMessage  `json:"enum"`
-	Minimum    *json.Number       `json:"minimum"`
+	Minimum    *float64           `json:"minimum"`
 	AnyOf      []*schema          `json:"anyOf"`
 	Ref        string             `json:"$ref"`
 	Defs       map[string]*schema `json:"$defs"`
@@ -149,13 +149,9 @@ func (s *schema) checkMinimum(raw json.RawMessage, path string) error {
 	if s.Minimum == nil {
 		return nil
 	}
-	value, _, err := big.ParseFloat(string(raw), 10, 64, big.ToNearestEven)
-	if err != nil {
-		return nil // beyond any number; the tool will say so
-	}
-	least, _, err := big.ParseFloat(s.Minimum.String(), 10, 64, big.ToNearestEven)
-	if err == nil && value.Cmp(least) < 0 {
-		return fmt.Errorf("invalid value: %s, expected %s or more%s", describe(raw), s.Minimum, place(path))
+	value, _ := strconv.ParseFloat(string(raw), 64) // beyond any number it is an infinite one
+	if value < *s.Minimum {
+		return fmt.Errorf("invalid value: %s, expected %v or more%s", describe(raw), *s.Minimum, place(path))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSchemaCheck(t *testing.T) {
@@ -40,6 +41,8 @@ func TestSchemaCheck(t *testing.T) {
 		{`{"path": "a", "line": 1.0}`, "invalid type: floating point `1.0`, expected an integer in the argument `line`"},
 		{`{"path": "a", "line": "1"}`, "invalid type: string \"1\", expected an integer in the argument `line`"},
 		{`{"path": "a", "depth": -1}`, "invalid value: integer `-1`, expected 0 or more in the argument `depth`"},
+		{`{"path": "a", "depth": -1e400}`, "invalid type: floating point `-1e400`, expected an integer in the argument `depth`"},
+		{`{"path": "a", "depth": 100000000000000000000000000000000}`, ""}, // the tool says so
 		{`{"path": "a", "range": 3}`, "invalid type: integer `3`, expected an array in the argument `range`"},
 		{`{"path": "a", "range": [1, "2"]}`, "invalid type: string \"2\", expected an integer in the argument `range[1]`"},
 		{`{"path": "a", "ratio": true}`, "invalid type: boolean `true`, expected a number in the argument `ratio`"},
@@ -61,6 +64,10 @@ func TestSchemaCheck(t *testing.T) {
 	long := `{"path": "a", "line": "` + strings.Repeat("x", 10_000) + `"}`
 	if err := s.check(json.RawMessage(long)); err == nil || len(err.Error()) > 300 {
 		t.Errorf("a long value: %.400v", err)
+	}
+	began := time.Now()
+	if err := s.check(json.RawMessage(`{"path": "a", "depth": -` + strings.Repeat("9", 2<<20) + `}`)); err == nil || time.Since(began) > 5*time.Second {
+		t.Errorf("a number of millions of digits: %.400v, after %v", err, time.Since(began))
 	}
 }
 
