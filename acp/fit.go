@@ -44,7 +44,7 @@ func fitChunk(update []byte, room int) [][]byte {
 		block := TextBlock("[" + describeBlock(content) + " is too large to show; " + elsewhere + "]")
 		return [][]byte{WithFields(update, map[string]any{"content": block})}
 	}
-	if room-(len(update)-(end-start)) < leastText { // it is _meta or annotations that are large
+	if room-(len(update)-(end-start)) < room/2 { // it is _meta or annotations that are large
 		bare := bareChunk(update, update[start:end])
 		start, end = blockText(bare, member(bare, "content"))
 		update = bare
@@ -59,10 +59,11 @@ func bareChunk(update, inner []byte) []byte {
 	return encode(chunk{SessionUpdate: UpdateKind(update), MessageID: id, Content: block})
 }
 
-// splitText repeats an update with the pieces of its text, which lies inside [start:end).
+// splitText repeats an update with the pieces of its text, which lies inside [start:end),
+// unless what is repeated is more than the pieces are: all of it would be in memory.
 func splitText(update []byte, start, end, room int) (parts [][]byte) {
 	budget := room - (len(update) - (end - start))
-	if budget < leastText {
+	if budget < room/2 {
 		return nil
 	}
 	for rest := update[start:end]; len(rest) > 0; {

@@ -92,6 +92,26 @@ func TestFitChunkWithLargeMeta(t *testing.T) {
 	}
 }
 
+// TestFitRepeatsLittle: what is in each piece of a text is not many times the text, whatever
+// else an agent puts beside it.
+func TestFitRepeatsLittle(t *testing.T) {
+	long, content := strings.Repeat("z", testRoom-2000), json.RawMessage(TextBlock(strings.Repeat("y", 500_000)))
+	for name, update := range map[string]map[string]any{
+		"_meta":       {"sessionUpdate": "agent_message_chunk", "content": content, "_meta": map[string]string{"x": long}},
+		"annotations": {"sessionUpdate": "agent_message_chunk", "content": map[string]any{"type": "text", "text": strings.Repeat("y", 500_000), "annotations": long}},
+		"messageId":   {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": long},
+		"kind":        {"sessionUpdate": long, "content": content},
+	} {
+		size := 0
+		for _, part := range fitted(t, update, false) {
+			size += len(part)
+		}
+		if size > 2*len(encode(update)) {
+			t.Errorf("%s: %d bytes became %d", name, len(encode(update)), size)
+		}
+	}
+}
+
 func TestFitReplacesImage(t *testing.T) {
 	parts := fitted(t, map[string]any{"sessionUpdate": "agent_message_chunk", "content": map[string]string{
 		"type": "image", "mimeType": "image/png", "uri": "file:///a.png", "data": strings.Repeat("A", 50_000),
