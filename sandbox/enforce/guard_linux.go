@@ -167,8 +167,11 @@ func openPath(path string) (int, error) {
 }
 
 // procFile is the first kilobyte of a file of /proc.
-func (g *Guard) procFile(name string) ([]byte, error) {
-	fd, err := unix.Openat(g.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func (g *Guard) procFile(name string) ([]byte, error) { return readFile(g.proc, name) }
+
+// readFile is the first kilobyte of a file below a directory of /proc.
+func readFile(dir int, name string) ([]byte, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,18 @@ ln -s p q; for i in 1 2 3 4 5 6 7 8 9 10; do (echo $i > q &) ; test "$(cat q)" =
 		"descriptors' names": script(`exec 77< open; cat /dev/fd/77 | grep -q .; cat /proc/self/fd/77 > /dev/null; cd /proc; cat self/fd/77 > /dev/null; cd - > /dev/null
 cat <(echo one) <(echo two) | grep -q two; echo three > >(cat > got); for i in 1 2 3 4 5 6 7 8 9 10; do test -s got || sleep 0.1; done; grep -q three got
 echo 4 | cat /dev/stdin | grep -q 4; ln -s /proc/self/fd/77 link; cat link > /dev/null; ! cat /dev/fd/78 2> /dev/null`),
+		"descriptors without names": script(`python3 - <<'E'
+import os,threading
+def again(fd, flags, of="self"): return os.open("/proc/%s/fd/%d" % (of, fd), flags)
+r, w = os.pipe(); m = os.memfd_create("m"); gone = os.open("gone", os.O_CREAT|os.O_RDWR); os.unlink("gone")
+for of in "self", "thread-self", str(os.getpid()), "self/task/%d" % os.getpid():
+    os.write(again(w, os.O_WRONLY, of), b"x"); assert os.read(again(r, os.O_RDONLY, of), 9) == b"x"
+    for fd in m, gone:
+        os.write(again(fd, os.O_WRONLY, of), b"y"); assert os.read(again(fd, os.O_RDONLY, of), 9) == b"y"
+pid = os.fork()
+if pid == 0: os.write(again(w, os.O_WRONLY, str(os.getppid())), b"z"); os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0 and os.read(r, 9) == b"z"
+E`),
 		"process of mine": script(`cat /proc/self/status > /dev/null; cat /proc/$$/maps > /dev/null; ls /proc/self/fd > /dev/null; cat /proc/meminfo > /dev/null`),
 		"self, by threads": script(`python3 - <<'E'
 import os,threading

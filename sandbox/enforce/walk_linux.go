@@ -149,8 +149,29 @@ func (w *walker) into(name string) unix.Errno {
 	if err != nil {
 		return number(err)
 	}
+	if strings.HasSuffix(rest, "/fd") && !w.holds(name, fd) {
+		_ = unix.Close(fd)
+		return unix.EACCES
+	}
 	w.enter(fd, true)
 	return 0
+}
+
+// holds reports whether the process really has open what its descriptor leads to. Nobody is
+// asked about a descriptor that is made with O_PATH, also of one in /proc of a process that is
+// closed; what has no name, as a pipe, cannot be judged by that when it is opened.
+func (w *walker) holds(name string, fd int) bool {
+	o, e := w.t.g.inspect(fd)
+	if e != 0 {
+		return false
+	}
+	if strings.HasPrefix(o.path, "/") && o.stat.Nlink > 0 {
+		return true
+	}
+	info, err := readFile(w.dir, "../fdinfo/"+name)
+	flags, ferr := strconv.ParseUint(statusField(info, "flags:"), 8, 64)
+	// The process may have another file by that number since.
+	return errors.Join(err, ferr) == nil && flags&unix.O_PATH == 0 && statusField(info, "ino:") == strconv.FormatUint(o.stat.Ino, 10)
 }
 
 // openTerminal opens the caller's controlling terminal: /dev/tty would be the Guard's.

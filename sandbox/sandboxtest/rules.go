@@ -204,6 +204,10 @@ head -c 1 "/proc/$p/maps" >/dev/null && echo maps
 (echo forged >"/proc/$p/fd/1") && echo "its stdout"
 cd "/proc/$p/fd" && (echo forged >./1) && echo "its stdout, from beside it"
 cd "/proc/$p/task/$p/fd" && (echo forged >1) && echo "its stdout, as a thread"
+python3 -c 'import os, sys
+copy = os.open("/proc/" + sys.argv[1] + "/fd/1", os.O_PATH)
+os.write(os.open("/proc/self/fd/%d" % copy, os.O_WRONLY), b"forged\\n")
+print("its stdout, by a descriptor of that")' "$p"
 true`
 	for private, want := range map[bool]bool{false: true, true: false} {
 		victim := StartCommand(t, sb, sandbox.Command{Args: []string{"/bin/sh", "-c", `echo $$; read -r line; echo "$line"`}, Env: Env("X=secret"), Private: private})
