@@ -25,11 +25,11 @@
 // # What it does not hold
 //
 // Names, sizes and times of closed files (stat and directory listings are not
-// supervised), changing their times, running a closed program that is
-// executable, content that also exists elsewhere (git objects, swap files, a
-// temporary file that the host has not renamed yet), descriptors opened before a
-// file became closed, and file systems that show the same storage under another
-// device.
+// supervised), changing times, also of files for reading only, and what chown takes
+// from a mode with them (set-user-id), running a closed program that is executable,
+// content that also exists elsewhere (git objects, swap files, a temporary file that
+// the host has not renamed yet), descriptors opened before a file became closed, and
+// file systems that show the same storage under another device.
 //
 // # Failure
 //
