@@ -119,13 +119,16 @@ func forbidden() map[string]uintptr {
 }
 
 // unknowns have their flags or addresses in memory, where the caller could change
-// them behind the filter's back. Programs take the older call instead.
+// them behind the filter's back. Programs take the older call instead. Landlock would confine
+// the caller, and hold nothing of what the Guard does for it: better there is none.
 func unknowns() map[string]uintptr {
 	return map[string]uintptr{
 		"openat2": unix.SYS_OPENAT2, "clone3": unix.SYS_CLONE3, "name_to_handle_at": unix.SYS_NAME_TO_HANDLE_AT,
 		"file_setattr": sysFileSetattr,
 		"setxattrat":   unix.SYS_SETXATTRAT, "removexattrat": unix.SYS_REMOVEXATTRAT,
 		"io_uring_setup": unix.SYS_IO_URING_SETUP, "io_uring_enter": unix.SYS_IO_URING_ENTER,
-		"io_uring_register": unix.SYS_IO_URING_REGISTER,
+		"io_uring_register":       unix.SYS_IO_URING_REGISTER,
+		"landlock_create_ruleset": unix.SYS_LANDLOCK_CREATE_RULESET, "landlock_add_rule": unix.SYS_LANDLOCK_ADD_RULE,
+		"landlock_restrict_self": unix.SYS_LANDLOCK_RESTRICT_SELF,
 	}
 }

@@ -57,6 +57,17 @@ pid = os.fork()
 if pid == 0: os.write(again(w, os.O_WRONLY, str(os.getppid())), b"z"); os._exit(0)
 assert os.waitpid(pid, 0)[1] == 0 and os.read(r, 9) == b"z"
 E`),
+		"confined by Landlock": script(`python3 - <<'E'
+import ctypes,errno,struct
+c=ctypes.CDLL(None,use_errno=True); c.prctl(38,1,0,0,0)
+rules=c.syscall(444,struct.pack("Q",1<<2),8,0) # of which none lets a file be read
+if rules<0: assert ctypes.get_errno()==errno.ENOSYS
+else:
+    assert c.syscall(446,rules,0)==0
+    try: open("open")
+    except PermissionError: pass
+    else: raise AssertionError("it holds nothing")
+E`),
 		"process of mine": script(`cat /proc/self/status > /dev/null; cat /proc/$$/maps > /dev/null; ls /proc/self/fd > /dev/null; cat /proc/meminfo > /dev/null`),
 		"self, by threads": script(`python3 - <<'E'
 import os,threading
