@@ -26,8 +26,8 @@
 //
 // Plain HTTP is read: the host of the address counts, whatever the Host header
 // says. In a tunnel the name in a TLS greeting (SNI) must be the host that was
-// asked for or another that is allowed: a server of many hosts is not a way to the
-// others. What is inside TLS is not seen: a host that stores what strangers
+// asked for or another that is allowed, and at port 80 that in each request: a server of
+// many hosts is not a way to the others. What is inside TLS is not seen: a host that stores what strangers
 // send (a git host, a package registry) is a way out for data, and allowing it is
 // the person's decision.
 //
@@ -77,12 +77,13 @@ type Options struct {
 }
 
 const (
-	maxConns       = 256
-	connectTime    = 15 * time.Second // for one address
-	greetingTime   = 30 * time.Second // for a client to say what it wants
-	idleTime       = 10 * time.Minute // without a byte in either direction
-	maxHeader      = 64 << 10         // bytes of a request's header
-	maxConnections = 6                // addresses that are tried
+	maxConns        = 256
+	connectTime     = 15 * time.Second // for one address
+	greetingTime    = 30 * time.Second // for a client to say what it wants
+	idleTime        = 10 * time.Minute // without a byte in either direction
+	maxHeader       = 64 << 10         // bytes of a request's header
+	maxAnswerHeader = 256 << 10        // the same of an answer
+	maxConnections  = 6                // addresses that are tried
 )
 
 // ErrClosed is returned by Dial after Close.
@@ -128,6 +129,7 @@ func New(o Options) *Door {
 	d.plain, d.idle = d.forwarder()
 	d.server = &http.Server{
 		Handler: http.HandlerFunc(d.serveHTTP), DisableGeneralOptionsHandler: true,
+		ConnContext: withTunnelled, ConnState: asked,
 		ReadHeaderTimeout: greetingTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
@@ -291,6 +293,11 @@ func (d *Door) serve(c *client) {
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
+	d.enqueue(c)
+}
+
+// enqueue leaves a connection to the server.
+func (d *Door) enqueue(c net.Conn) {
 	select {
 	case d.queue <- c:
 	case <-d.ctx.Done():

@@ -362,6 +362,61 @@ func TestFronting(t *testing.T) {
 	}
 }
 
+// A server of many hosts goes by the Host header of plain HTTP, in a tunnel, too, and by that
+// of each request.
+func TestFrontingInPlainHTTP(t *testing.T) {
+	const get = "GET /x HTTP/1.1\r\nHost: %s\r\n%s\r\n"
+	last := "Connection: close\r\n"
+	for name, tt := range map[string]struct {
+		said string
+		want []string // in each answer
+	}{
+		"the same":             {fmt.Sprintf(get, "CDN.example", last), []string{"host=CDN.example "}},
+		"with its port":        {fmt.Sprintf(get, "cdn.example:80", last), []string{"host=cdn.example:80 "}},
+		"none":                 {"GET /x HTTP/1.0\r\n\r\n", []string{"host=cdn.example "}},
+		"another that may":     {fmt.Sprintf(get, "other.example", last), []string{"host=other.example "}},
+		"another":              {fmt.Sprintf(get, "example.com", last), []string{"403 Forbidden"}},
+		"of an address":        {"GET http://example.com/x HTTP/1.1\r\nHost: cdn.example\r\n\r\n", []string{"403 Forbidden"}},
+		"another port":         {fmt.Sprintf(get, "cdn.example:81", last), []string{"403 Forbidden"}},
+		"twice":                {fmt.Sprintf(get, "cdn.example\r\nHost: example.com", last), []string{"400 Bad Request"}},
+		"later":                {fmt.Sprintf(get, "cdn.example", "") + fmt.Sprintf(get, "example.com", last), []string{"host=cdn.example ", "403 Forbidden"}},
+		"behind a body":        {"POST / HTTP/1.1\r\nHost: cdn.example\r\nContent-Length: 1\r\n\r\n." + fmt.Sprintf(get, "example.com", last), []string{"host=cdn.example ", "403 Forbidden"}},
+		"no HTTP":              {"hello\r\n\r\n", []string{"400 Bad Request"}},
+		"a tunnel in a tunnel": {"CONNECT cdn.example:80 HTTP/1.1\r\nHost: cdn.example:80\r\n\r\n", []string{"403 Forbidden"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sites(hello(t), hello(t), "cdn.example")
+			var told ledger
+			d := opened(t, w, Options{Rules: rules(t, "cdn.example", "other.example"), Observe: told.note})
+			code, c := socks(t, d, 1, socksName, "cdn.example", 80)
+			if code != 0 {
+				t.Fatal(code)
+			}
+			if _, err := io.WriteString(c, tt.said); err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(c)
+			if err != nil || strings.Count(string(got), "HTTP/1.") != len(tt.want) {
+				t.Errorf("%v: %s", err, got)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(string(got), want) {
+					t.Errorf("no %q in %s", want, got)
+				}
+			}
+			allowed := 0
+			for _, one := range told.take() {
+				if one.Allowed {
+					allowed++
+				}
+			}
+			if allowed != 1 || len(w.dialed) != 1 {
+				t.Errorf("allowed %d times, connected %d times", allowed, len(w.dialed))
+			}
+		})
+	}
+}
+
 // slow writes in small pieces.
 type slow struct {
 	net.Conn
@@ -653,12 +708,15 @@ func TestUpgradedIsInspected(t *testing.T) {
 		heard <- string(said)
 	}))
 	t.Cleanup(s.Close)
-	for _, said := range []string{"plain words", "a secret"} {
+	for _, said := range []string{"plain words", "a secret", "words in a tunnel", "a secret in a tunnel"} {
 		w := &world{names: map[string][]netip.Addr{"a.example": {public}}, servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)}}
 		d := opened(t, w, Options{Rules: rules(t, "a.example"), Inspect: func() io.Writer { return &finder{} }})
 		c, err := d.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
+		}
+		if strings.Contains(said, "tunnel") {
+			_, c = socks(t, d, 1, socksName, "a.example", 80)
 		}
 		_, _ = io.WriteString(c, "GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n")
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -667,7 +725,7 @@ func TestUpgradedIsInspected(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, said)
 		time.AfterFunc(100*time.Millisecond, func() { _ = c.Close() })
-		if got := <-heard; strings.Contains(got, "secret") || said == "plain words" && got != said {
+		if got := <-heard; strings.Contains(got, "secret") || !strings.Contains(said, "secret") && got != said {
 			t.Errorf("the server heard %q of %q", got, said)
 		}
 	}

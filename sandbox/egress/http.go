@@ -14,21 +14,29 @@ import (
 
 // serveHTTP takes what a client says to an HTTP proxy.
 func (d *Door) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	t, _ := r.Context().Value(tunnelledKey{}).(*tunnelled)
 	switch {
+	case t != nil:
+		d.serveTunnelled(w, r, t)
 	case r.Method == http.MethodConnect:
 		d.tunnelHTTP(w, r)
 	case r.URL.IsAbs() && r.URL.Scheme == "http" && r.URL.Host != "" && r.URL.User == nil:
-		r, err := d.inspectRequest(r)
-		if err != nil {
-			refuse(w, status(err), err.Error())
-			return
-		}
-		d.plain.ServeHTTP(w, r)
+		d.pass(w, r, d.plain)
 	case r.URL.IsAbs():
 		d.refuse(w, http.StatusForbidden, r.URL.Scheme+"://"+r.URL.Host, "this proxy takes http:// addresses, and CONNECT for all else")
 	default:
 		d.refuse(w, http.StatusBadRequest, r.Host, "this is a proxy: send it the whole address, or CONNECT")
 	}
+}
+
+// pass has a request inspected and forwarded.
+func (d *Door) pass(w http.ResponseWriter, r *http.Request, by http.Handler) {
+	r, err := d.inspectRequest(r)
+	if err != nil {
+		refuse(w, status(err), err.Error())
+		return
+	}
+	by.ServeHTTP(w, r)
 }
 
 // refuse refuses what is decided about by its form alone.
@@ -133,14 +141,19 @@ func (d *Door) forwarder() (http.Handler, func()) {
 			return d.reach(ctx, name, port)
 		},
 		// Each request is decided about, and an answer counts for those who wait.
-		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 256 << 10,
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
 	}
+	return d.proxyBy(transport), transport.CloseIdleConnections
+}
+
+// proxyBy forwards requests to the hosts that their addresses name.
+func (d *Door) proxyBy(transport *http.Transport) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL = pr.In.URL
-			pr.Out.Host = pr.In.URL.Host // not what the Host header says
+			pr.Out.Host = pr.In.Host // that of the address, or in a tunnel one that may be asked for
 			pr.Out.Header.Del("Proxy-Authorization")
 			pr.Out.Trailer = nil // nobody would look at it
 		},
@@ -151,7 +164,7 @@ func (d *Door) forwarder() (http.Handler, func()) {
 			}
 			refuse(w, status(err), err.Error())
 		},
-	}, transport.CloseIdleConnections
+	}
 }
 
 // leakError is what the inspection of a connection objects to.
@@ -175,7 +188,7 @@ func (d *Door) inspectRequest(r *http.Request) (*http.Request, error) {
 		return r, nil
 	}
 	w := d.opts.Inspect()
-	_, err := io.WriteString(w, r.Method+" "+r.URL.String()+"\n")
+	_, err := io.WriteString(w, r.Method+" "+r.URL.String()+"\n"+r.Host+"\n")
 	if err == nil {
 		err = r.Header.Write(w)
 	}

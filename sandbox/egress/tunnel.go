@@ -16,12 +16,29 @@ import (
 // (handshake); some servers read on after others.
 const tlsFirst, tlsLast = 0x14, 0x18
 
+func isTLS(first byte) bool { return first >= tlsFirst && first <= tlsLast }
+
 // greetingSize bounds a TLS greeting.
 const greetingSize = 64 << 10
 
 // tunnel carries bytes between a client and a host until the host has ended, or
-// either cannot go on, and closes both.
+// either cannot go on, and closes both. At the port of HTTP it leaves what is not TLS to
+// the server, which reads it.
 func (d *Door) tunnel(from, to net.Conn, name string, port int) {
+	if port == httpPort {
+		first := make([]byte, 1)
+		_ = from.SetReadDeadline(time.Now().Add(idleTime))
+		if _, err := io.ReadFull(from, first); err != nil {
+			closeBoth(from, to)
+			return
+		}
+		_ = from.SetReadDeadline(time.Time{})
+		from = &early{Conn: from, first: first}
+		if !isTLS(first[0]) {
+			d.enqueue(d.newTunnelled(from, to, name))
+			return
+		}
+	}
 	alive := newIdle(from, to)
 	defer alive.stop()
 	var wg sync.WaitGroup
@@ -45,7 +62,7 @@ func (d *Door) send(to io.Writer, in io.Reader, name string, port int) error {
 		return err
 	}
 	first = first[:n]
-	if first[0] >= tlsFirst && first[0] <= tlsLast {
+	if isTLS(first[0]) {
 		if first, err = d.greeting(first, in, name, port); err != nil {
 			return err
 		}
