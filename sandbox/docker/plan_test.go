@@ -3,8 +3,10 @@
 package docker
 
 import (
+	"encoding/json"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +69,40 @@ func TestRootless(t *testing.T) {
 		if got := isRootless(system.Info{SecurityOptions: tt.options}, "tcp://127.0.0.1:1"); got != tt.want {
 			t.Errorf("%q: rootless %v", tt.options, got)
 		}
+	}
+}
+
+// A vsock leads past a container's network namespace. The kernel takes half of the argument,
+// so a rule that compares all of it would let one through.
+func TestSocketFamilies(t *testing.T) {
+	text, err := seccompProfile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var profile struct {
+		Syscalls []struct {
+			Names []string
+			Args  []struct {
+				Index, Value, ValueTwo uint64
+				Op                     string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &profile); err != nil {
+		t.Fatal(err)
+	}
+	var families []uint64
+	for _, rule := range profile.Syscalls {
+		if !slices.Contains(rule.Names, "socket") {
+			continue
+		}
+		if len(rule.Args) != 1 || rule.Args[0].Index != 0 || rule.Args[0].Value != 0xffffffff || rule.Args[0].Op != "SCMP_CMP_MASKED_EQ" {
+			t.Fatalf("sockets are permitted by %+v", rule)
+		}
+		families = append(families, rule.Args[0].ValueTwo)
+	}
+	if want := []uint64{1, 2, 10, 16}; !slices.Equal(families, want) {
+		t.Errorf("the families %v are permitted, want %v", families, want)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 // (pidfd_getfd, process_vm_readv), which daemons before version 23 refuse: without
 // these nobody is asked about connections to sockets of the host. It gives nothing
 // else to commands, which have the supervisor's filter as well, and takes away what
-// nobody in a sandbox needs: io_uring, keys, file handles, the calls about mounts.
+// nobody in a sandbox needs: io_uring, keys, file handles, the calls about mounts, and all
+// but a few families of sockets.
 func seccompProfile() (string, error) {
 	const refused, permitted = "SCMP_ACT_ERRNO", "SCMP_ACT_ALLOW"
 	type argument struct {
@@ -47,12 +48,20 @@ func seccompProfile() (string, error) {
 			{Names: []string{"clone3"}, Action: refused, ErrnoRet: &enosys},
 		},
 	}
+	const family = 0xffffffff // the half of the argument that the kernel takes
+	for _, f := range socketFamilies() {
+		profile.Syscalls = append(profile.Syscalls, rule{Names: []string{"socket"}, Action: permitted, Args: []argument{{0, family, f, "SCMP_CMP_MASKED_EQ"}}})
+	}
 	for _, p := range []uint64{0, 8, 0x20000, 0x20008, 0xffffffff} { // Linux, Linux on 32 bit, UNAME26, both; asking
 		profile.Syscalls = append(profile.Syscalls, rule{Names: []string{"personality"}, Action: permitted, Args: []argument{{0, p, 0, "SCMP_CMP_EQ"}}})
 	}
 	text, err := json.Marshal(profile)
 	return string(text), err
 }
+
+// socketFamilies are UNIX, both of IP, and netlink. Others lead past the network namespace, as
+// vsocks to the machine or to what runs a virtual one, or deep into the kernel.
+func socketFamilies() []uint64 { return []uint64{1, 2, 10, 16} }
 
 // permittedCalls are those of Linux on amd64 and arm64 without what
 // seccompProfile says; a daemon ignores names that it does not know.
@@ -75,7 +84,7 @@ rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sch
 sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam sched_setscheduler sched_yield
 seccomp select semctl semget semop semtimedop sendfile sendmmsg sendmsg sendto set_robust_list set_thread_area set_tid_address setfsgid setfsuid
 setgid setgroups setitimer setpgid setpriority setregid setresgid setresuid setreuid setrlimit setsid setsockopt setuid setxattr setxattrat shmat
-shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 socket socketpair splice stat statfs statx symlink symlinkat sync sync_file_range syncfs
+shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 socketpair splice stat statfs statx symlink symlinkat sync sync_file_range syncfs
 sysinfo tee tgkill time timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times
 tkill truncate umask uname unlink unlinkat utime utimensat utimes vfork vmsplice wait4 waitid write writev
 `
