@@ -208,6 +208,31 @@ func TestClientAnswers(t *testing.T) {
 	}
 }
 
+// TestMessagesOfManyValues: what takes many times its size in memory when it is taken apart is
+// not taken apart, and whoever waits for it is told. A text may be as long.
+func TestMessagesOfManyValues(t *testing.T) {
+	e := &acptest.Editor{}
+	conn, r := dialRaw(t, e)
+	prompt := call(func() (*acp.PromptResponse, error) {
+		return conn.Prompt(t.Context(), &acp.PromptRequest{SessionID: "x"})
+	})
+	r.line()
+	const refused = `"error":{"code":-32600,"message":"Invalid request: a message is made of at most 1048576 values"}}`
+	many := strings.Repeat("0,", 1<<20) + "0"
+	r.send(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"x","update":{"sessionUpdate":"plan","entries":[%s]}}}`, many)
+	r.expect(`{"jsonrpc":"2.0","id":null,` + refused)
+	r.send(`{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"x","toolCall":{"toolCallId":"t"},"options":[%s]}}`, many)
+	r.expect(`{"jsonrpc":"2.0","id":7,` + refused)
+	r.send(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"x","update":{"sessionUpdate":"plan","entries":"[%s\"]"}}}`, many)
+	r.send(`{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn","_meta":{"x":[%s]}}}`, many)
+	if got := recv(t, prompt, "the prompt"); got.err == nil || !strings.Contains(got.err.Error(), "values") {
+		t.Errorf("got %+v", got)
+	}
+	if got := len(e.Updates("x")); got != 1 {
+		t.Errorf("%d updates have arrived, want that of the text", got)
+	}
+}
+
 // TestUpdatesBeforeResponse: updates are handed over raw, one at a time, in wire
 // order, and all before the response behind them returns.
 func TestUpdatesBeforeResponse(t *testing.T) {

@@ -144,6 +144,10 @@ func (l *link) ReadObject(v any) error {
 	}
 }
 
+// maxValues bounds the values that a message is made of. Each may be two bytes on the line,
+// and some hundred in memory once the message is taken apart.
+const maxValues = 1 << 20
+
 // endOfReading notes why the reader is done; the library reads no more after an error.
 func (l *link) endOfReading(err error) error {
 	l.readErr = err
@@ -153,8 +157,17 @@ func (l *link) endOfReading(err error) error {
 
 // sort deals with one line, which had size bytes, or returns what the library is to see of it.
 func (l *link) sort(line []byte, size int) []byte {
-	m, refused := parse(mend(line))
+	line = mend(line)
+	m, refused := parse(line)
 	m.size = size
+	if (refused == nil || m.response) && len(line) > 2*maxValues && crowded(line, maxValues) {
+		tooMany := InvalidRequest(fmt.Sprintf("a message is made of at most %d values", maxValues))
+		if m.response {
+			m.result, m.err = nil, tooMany
+		} else {
+			refused = tooMany
+		}
+	}
 	switch {
 	case m.response && l.answers(m.id):
 		return response(m)

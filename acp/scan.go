@@ -144,6 +144,23 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
+// crowded reports whether valid JSON is made of more than so many values. Each stands behind
+// the beginning of what it is in, or a comma.
+func crowded(raw []byte, most int) bool {
+	n := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = skipString(raw, i) - 1
+		case ',', '{', '[':
+			if n++; n > most {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // appendString appends s as a JSON string.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
