@@ -84,6 +84,23 @@ func TestTooManyCalls(t *testing.T) {
 	}
 }
 
+// A batch of many is refused as a whole: the answers to what is no message would be a hundred
+// times as long.
+func TestLargeBatches(t *testing.T) {
+	p := connect(t, fakeTools(t), Options{})
+	p.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	p.receive()
+	for _, n := range []int{maxBatch + 1, 1 << 20} {
+		p.send("[" + strings.Repeat("0,", n-1) + "0]")
+		if m := p.receive(); string(m.ID) != "null" || m.Error == nil || m.Error.Code != codeInvalidRequest {
+			t.Errorf("a batch of %d is answered with %.200s", n, m.line)
+		}
+	}
+	if err := p.hangUp(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Every line of a call comes before its answer, in order, and none is lost.
 func TestOutputBeforeAnswer(t *testing.T) {
 	const lines, rounds = 5000, 2

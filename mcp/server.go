@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,16 +159,28 @@ func (s *server) startCall(id json.RawMessage, p params, meta meta, send func([]
 	}
 }
 
-// receiveBatch handles the messages of a batch.
+// maxBatch bounds the messages of a batch, whose answers are sent together: an answer is
+// longer than many a message that is none.
+const maxBatch = 1000
+
+// receiveBatch handles the messages of a batch, which is a valid array.
 func (s *server) receiveBatch(line []byte) {
-	var items []json.RawMessage
-	if json.Unmarshal(line, &items) != nil || len(items) == 0 {
+	var messages [][]byte
+	d := json.NewDecoder(bytes.NewReader(line))
+	for _, _ = d.Token(); d.More(); {
+		if len(messages) == maxBatch {
+			s.out.send(replyError(nil, invalidRequest(fmt.Sprintf("a batch is limited to %d messages", maxBatch))))
+			return
+		}
+		var item json.RawMessage
+		if d.Decode(&item) != nil {
+			break // it is valid: this cannot be
+		}
+		messages = append(messages, item)
+	}
+	if len(messages) == 0 {
 		s.out.send(replyError(nil, invalidRequest("an empty batch")))
 		return
-	}
-	var messages [][]byte
-	for _, item := range items {
-		messages = append(messages, item)
 	}
 	b := &batch{send: s.out.send}
 	b.receive(messages, s.handle)
