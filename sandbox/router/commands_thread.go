@@ -1,7 +1,6 @@
 package router
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/natefinch/atomic"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sessions"
@@ -132,7 +129,6 @@ func commandExport(ctx context.Context, call commandCall) (string, error) {
 // export writes a thread to a file of gander's own: what the host writes
 // into a project might go through a link that the agent has made.
 func (r *Router) export(ctx context.Context, id acp.SessionID, format string) (string, error) {
-	var text bytes.Buffer
 	write, ending := r.opts.Store.ExportMarkdown, "md"
 	switch format {
 	case "", "markdown":
@@ -141,15 +137,20 @@ func (r *Router) export(ctx context.Context, id acp.SessionID, format string) (s
 	default:
 		return "", fmt.Errorf("choose markdown or json, not %q", format)
 	}
-	if err := write(ctx, id, &text); err != nil {
-		return "", err
-	}
 	file := filepath.Join(r.opts.StateDir, "artifacts", string(id), "thread."+ending)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", err
 	}
-	if err := atomic.WriteFile(file, &text); err != nil {
-		return "", fmt.Errorf("writing %s: %w", file, err)
+	f, err := os.CreateTemp(filepath.Dir(file), ".thread-*") // a thread may not fit into memory
+	if err != nil {
+		return "", err
+	}
+	err = errors.Join(write(ctx, id, f), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("writing %s: %w", file, err), os.Remove(f.Name()))
 	}
 	return fmt.Sprintf("The thread is in `%s`.", file), nil
 }

@@ -1,10 +1,12 @@
 package router
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -105,5 +107,25 @@ func TestExport(t *testing.T) {
 		if info, err := os.Stat(file); err == nil && info.Mode().Perm() != 0o600 {
 			t.Errorf("%s can be read by others: %v", name, info.Mode())
 		}
+	}
+}
+
+// A thread that is exported is not in memory as a whole.
+func TestExportOfALongThread(t *testing.T) {
+	const each, pieces = 1 << 20, 12
+	r, id := threadRig(t, 1)
+	r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+		for range pieces {
+			c.update(string(acp.MessageChunk(acp.AgentMessageChunk, "", strings.Repeat("x", each))))
+		}
+		return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+	}
+	r.wantStop(t, id, "go on", acp.StopEndTurn)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r.wantStop(t, id, "/export json", acp.StopEndTurn)
+	runtime.ReadMemStats(&after)
+	if used := (after.TotalAlloc - before.TotalAlloc) / each; used > 9*pieces { // each piece is decoded, too
+		t.Errorf("the export of %d MiB has taken %d MiB of memory, one time after the other", pieces, used)
 	}
 }
