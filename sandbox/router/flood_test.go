@@ -24,7 +24,7 @@ func TestManyOpenToolCalls(t *testing.T) {
 		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			long := strings.Repeat("x", 1<<20)
 			c.update(`{"sessionUpdate":"tool_call","toolCallId":"a","title":"` + long + `","kind":"` + long + `"}`)
-			c.update(`{"sessionUpdate":"tool_call","toolCallId":"` + long + `","title":"t","kind":"other"}`)
+			c.update(`{"sessionUpdate":"tool_call","toolCallId":"` + long[:maxInput+1] + `","title":"t","kind":"other"}`)
 			for i := range calls {
 				c.update(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"c%d","title":"t","kind":"other"}`, i))
 				if i > 0 {
@@ -45,7 +45,11 @@ func TestManyOpenToolCalls(t *testing.T) {
 	}
 	ended := map[string]int{}
 	for _, u := range r.editor.Updates(s.SessionID) {
-		if tu := readToolUpdate(u); tu.final() {
+		tu := readToolUpdate(u)
+		if len(tu.ToolCallID) > maxInput {
+			t.Errorf("a call with an id of %d bytes was passed on, and recorded", len(tu.ToolCallID))
+		}
+		if tu.final() {
 			ended[tu.ToolCallID]++
 		}
 	}

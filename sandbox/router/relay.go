@@ -139,6 +139,7 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 	if kind == "tool_call" || kind == "tool_call_update" {
 		sent, err := r.tool(kind, n.Update)
 		if err != nil {
+			r.s.log.Debug("dropped an update of a tool call", "err", err)
 			return
 		}
 		if &sent[0] != &n.Update[0] {

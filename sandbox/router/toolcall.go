@@ -103,8 +103,11 @@ func (u *toolUpdate) final() bool { return u.Status == "completed" || u.Status =
 // the update must not be recorded. mu is held.
 func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, error) {
 	u := readToolUpdate(update)
-	if u.ToolCallID == "" || len(u.ToolCallID) > maxInput {
+	if u.ToolCallID == "" {
 		return update, nil
+	}
+	if len(u.ToolCallID) > maxInput {
+		return nil, errLongID // of as many as there are in a thread, each would be kept when it is loaded
 	}
 	set := r.mendPaths(u.content, u.locations)
 	if bytes.Contains(u.content, []byte(`"diff"`)) {
@@ -139,6 +142,8 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 	}
 	return acp.WithFields(update, set), tc.printed.next(u.meta)
 }
+
+var errLongID = fmt.Errorf("a tool call's id has more than %d bytes", maxInput)
 
 const (
 	// maxInput bounds the input that is kept of a tool call, and each of its names, in bytes.
