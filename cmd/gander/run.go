@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -143,6 +144,8 @@ func directoryOf(flag, dir, use string) (string, error) {
 		return "", usageError("%s %s cannot be used as %s: %v", flag, dir, use, errors.Unwrap(err))
 	case !info.IsDir():
 		return "", usageError("%s %s is not a directory", flag, dir)
+	case !utf8.ValidString(path):
+		return "", usageError("%s %q cannot be used as %s: sessions and sandboxes take names in UTF-8 only; rename it", flag, path, use)
 	}
 	return path, nil
 }

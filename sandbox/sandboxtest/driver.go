@@ -26,6 +26,7 @@ func TestDriver(t *testing.T, newDriver NewDriver, owner int) {
 		{"Echo", testEcho},
 		{"ExitStatus", testExitStatus},
 		{"StartErrors", testStartErrors},
+		{"Arguments", testArguments},
 		{"Environment", testEnvironment},
 		{"Directory", testDirectory},
 		{"BinaryData", testBinaryData},
@@ -115,8 +116,16 @@ func testStartErrors(t *testing.T, sb sandbox.Sandbox) {
 	}
 }
 
+func testArguments(t *testing.T, sb sandbox.Sandbox) {
+	want := []string{"a b", "", "*", "ä\nb", "not UTF-8: \xff\xfe"}
+	p := StartCommand(t, sb, sandbox.Command{Args: append([]string{"printf", `%s\0`}, want...), Env: Env()})
+	if got := strings.Split(readAll(t, p.Stdout()), "\x00"); !slices.Equal(got, append(want, "")) {
+		t.Errorf("arguments %q, want exactly %q", got, want)
+	}
+}
+
 func testEnvironment(t *testing.T, sb sandbox.Sandbox) {
-	want := []string{"A=1", "EMPTY=", "PATH=/usr/bin:/bin", "ÜML=ä\nb"}
+	want := []string{"A=1", "BYTES=\xff\xfe", "EMPTY=", "PATH=/usr/bin:/bin", "ÜML=ä\nb"}
 	p := StartCommand(t, sb, sandbox.Command{Args: []string{"env", "-0"}, Env: want})
 	got := strings.Split(strings.TrimSuffix(readAll(t, p.Stdout()), "\x00"), "\x00")
 	slices.Sort(got)

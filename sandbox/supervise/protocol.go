@@ -177,18 +177,44 @@ type setupResult struct {
 }
 
 type startParams struct {
-	Process        uint64   `json:"process"`
-	Args           []string `json:"args"`
-	Env            []string `json:"env"`
-	Dir            string   `json:"dir,omitempty"`
-	Infrastructure bool     `json:"infrastructure,omitempty"`
-	Private        bool     `json:"private,omitempty"`
-	NullStdin      bool     `json:"nullStdin,omitempty"`
-	StdoutPath     string   `json:"stdoutPath,omitempty"`
-	StderrPath     string   `json:"stderrPath,omitempty"`
+	Process        uint64 `json:"process"`
+	Args           octets `json:"args"`
+	Env            octets `json:"env"`
+	Dir            string `json:"dir,omitempty"`
+	Infrastructure bool   `json:"infrastructure,omitempty"`
+	Private        bool   `json:"private,omitempty"`
+	NullStdin      bool   `json:"nullStdin,omitempty"`
+	StdoutPath     string `json:"stdoutPath,omitempty"`
+	StderrPath     string `json:"stderrPath,omitempty"`
 	// HandedOver says that its standard streams were sent as files; stdin, unless
 	// NullStdin, stdout and stderr.
 	HandedOver bool `json:"handedOver,omitempty"`
+}
+
+// octets are texts of any bytes, as arguments and variables are. A string of JSON has
+// UTF-8 only, and would change the others.
+type octets []string
+
+// MarshalJSON implements json.Marshaler.
+func (o octets) MarshalJSON() ([]byte, error) {
+	raw := make([][]byte, len(o))
+	for i, text := range o {
+		raw[i] = []byte(text)
+	}
+	return json.Marshal(raw)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *octets) UnmarshalJSON(data []byte) error {
+	var raw [][]byte
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	*o = make(octets, len(raw))
+	for i, text := range raw {
+		(*o)[i] = string(text)
+	}
+	return nil
 }
 
 type startResult struct {

@@ -18,12 +18,12 @@ import (
 
 // shepherdRequest is what S asks of a shepherd. Three descriptors come with run.
 type shepherdRequest struct {
-	Method string   `json:"method"` // run, signal, kill
-	Run    uint64   `json:"run"`
-	Args   []string `json:"args,omitempty"`
-	Env    []string `json:"env,omitempty"`
-	Dir    string   `json:"dir,omitempty"`
-	Signal int      `json:"signal,omitempty"`
+	Method string `json:"method"` // run, signal, kill
+	Run    uint64 `json:"run"`
+	Args   octets `json:"args,omitempty"`
+	Env    octets `json:"env,omitempty"`
+	Dir    string `json:"dir,omitempty"`
+	Signal int    `json:"signal,omitempty"`
 }
 
 // shepherdEvent is what it tells: started or failed in answer to run, then
