@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,8 +100,8 @@ const (
 // the command when that is known at once, else beside it. The function that it returns
 // ends the looking.
 func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string, found *router.Examined) (end func()) {
-	if p, err := a.wire().policyOf(cwd); err != nil || p.Git != policy.GitWarn {
-		return func() {} // all is said, or openSandbox has failed
+	if p, err := a.wire().policyOf(cwd); err != nil || p.Git != policy.GitWarn || sb.Info().Enforcement.Closed == sandbox.Open {
+		return func() {} // all is said, openSandbox has failed, or nothing is closed
 	}
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -146,6 +147,7 @@ func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error
 	env = append(env, sandbox.ProxyEnvironment(sb.Info().Doors[egressDoorName])...)
 	p, err := sb.Start(running, sandbox.Command{Args: args, Env: env})
 	if err != nil {
+		a.sayExceeded(sb)
 		return startError(err, args[0], sb.Info())
 	}
 	out := a.connect(running, sb, p)
@@ -163,22 +165,26 @@ func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error
 	}
 	a.kill(running, sb, p, signals)
 	a.signals.giveBack() // from now on a signal ends ctx
-	if l, ok := sb.(sandbox.Limited); ok {
-		for _, sentence := range l.Exceeded() {
-			fmt.Fprintln(a.err, "gander:", sentence)
-		}
-	}
-	closed, err := out.finish(ctx)
-	if err != nil {
-		return err
-	}
-	if closed {
+	a.sayExceeded(sb)
+	switch err := out.finish(ctx); {
+	case errors.Is(err, syscall.EPIPE):
 		return &exitError{code: exitSignal + int(syscall.SIGPIPE)}
+	case err != nil:
+		return err
 	}
 	if status.Code != 0 {
 		return &exitError{code: status.Code}
 	}
 	return nil
+}
+
+// sayExceeded says which bounds of the policy the command has met.
+func (a *app) sayExceeded(sb sandbox.Sandbox) {
+	if l, ok := sb.(sandbox.Limited); ok {
+		for _, sentence := range l.Exceeded() {
+			fmt.Fprintln(a.err, "gander:", sentence)
+		}
+	}
 }
 
 // startError is why a command could not be started, with a shell's exit code.
@@ -241,8 +247,7 @@ func (a *app) forward(ctx context.Context, sb sandbox.Sandbox, p sandbox.Process
 
 // output is the copying of a command's stdout and stderr to gander's own.
 type output struct {
-	copied chan struct{}
-	closed atomic.Bool // nobody reads one of gander's any more
+	copied chan error // what each of them ended with
 }
 
 // connect begins to copy the three streams of a command.
@@ -251,32 +256,34 @@ func (a *app) connect(ctx context.Context, sb sandbox.Sandbox, p sandbox.Process
 		_, _ = io.Copy(p.Stdin(), a.in)
 		_ = p.Stdin().Close()
 	}()
-	o := &output{copied: make(chan struct{}, 2)}
+	o := &output{copied: make(chan error, 2)}
 	for _, s := range []struct {
 		dst io.Writer
 		src io.Reader
 	}{{a.out, p.Stdout()}, {a.err, p.Stderr()}} {
 		go func() {
-			defer func() { o.copied <- struct{}{} }()
-			if _, err := io.Copy(s.dst, s.src); err != nil {
-				o.closed.Store(true)
-				a.kill(ctx, sb, p, nil) // as writing on would
+			_, err := io.Copy(s.dst, s.src)
+			if err != nil {
+				a.kill(ctx, sb, p, nil) // nobody gets what it would go on to write
 				_, _ = io.Copy(io.Discard, s.src)
+				err = fmt.Errorf("the command was ended, as its output went nowhere: %w", err)
 			}
+			o.copied <- err
 		}()
 	}
 	return o
 }
 
-// finish waits until everything is copied, or ctx ends, and reports whether somebody who
-// was to read it went away.
-func (o *output) finish(ctx context.Context) (closed bool, err error) {
+// finish waits until everything is copied, or ctx ends, and returns why something could
+// not be.
+func (o *output) finish(ctx context.Context) (failed error) {
 	for range cap(o.copied) {
 		select {
-		case <-o.copied:
+		case err := <-o.copied:
+			failed = cmp.Or(failed, err)
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
-	return o.closed.Load(), nil
+	return failed
 }

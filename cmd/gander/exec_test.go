@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,5 +108,26 @@ func TestExecClosesWhatDoesNotDie(t *testing.T) {
 				t.Error("the sandbox is not closed")
 			}
 		})
+	}
+}
+
+// full is a sandbox in which nothing more can be started.
+type full struct{ sandbox.Sandbox }
+
+func (full) Info() sandbox.Info { return sandbox.Info{} }
+
+func (full) Start(context.Context, sandbox.Command) (sandbox.Process, error) {
+	return nil, syscall.EAGAIN
+}
+
+func (full) Exceeded() []string { return []string{"policy.limits.processes is too low"} }
+
+// Which bound keeps a command from starting is said, and not the system's error alone.
+func TestExecSaysWhichBoundIsMet(t *testing.T) {
+	var said bytes.Buffer
+	a := &app{stdio: stdio{strings.NewReader(""), io.Discard, &said}, cfg: &config.Config{}}
+	err := a.pass(t.Context(), full{}, []string{"true"})
+	if !errors.Is(err, syscall.EAGAIN) || said.String() != "gander: policy.limits.processes is too low\n" {
+		t.Errorf("%v, and said %q", err, said.String())
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -53,7 +52,7 @@ func (a *app) watch(label string) *progress {
 
 // widthOf is how many columns a stream has; 80 where that cannot be known.
 func widthOf(stream io.Writer) int {
-	if f, ok := stream.(*os.File); ok {
+	if f, ok := fileOf(stream); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
 			return w
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/mattn/go-isatty"
@@ -76,12 +75,18 @@ func run(ctx context.Context, args []string, streams stdio, environ []string, s 
 		stdio: streams, environ: environ, signals: s,
 		log: slog.New(slog.DiscardHandler), logLevel: new(slog.LevelVar), secrets: newSecrets(environ),
 	}
+	if f, ok := fileOf(a.out); ok {
+		a.out = &stdout{File: f}
+	}
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(streams.in)
-	root.SetOut(streams.out)
-	root.SetErr(streams.err)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
+	if out, ok := a.out.(*stdout); ok && err == nil {
+		err = out.lost()
+	}
 	code := a.exit(ctx, err)
 	if a.logFile != nil {
 		_ = a.logFile.Close() // every record is written when it is made
@@ -91,8 +96,11 @@ func run(ctx context.Context, args []string, streams stdio, environ []string, s 
 
 // exit prints an error for a person and chooses the exit code.
 func (a *app) exit(ctx context.Context, err error) int {
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitDone
+	case readerGone(err):
+		return exitFailed
 	}
 	e, chosen := errors.AsType[*exitError](err)
 	switch {
@@ -211,6 +219,6 @@ func (a *app) setLogLevel(name string) {
 
 // isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := fileOf(stream)
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
 }

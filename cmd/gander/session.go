@@ -149,7 +149,7 @@ func (a *app) printSessions(list []sessions.Info) error {
 
 // terminalWidth is how wide a terminal is; 0 when it is none.
 func terminalWidth(out any) int {
-	f, ok := out.(*os.File)
+	f, ok := fileOf(out)
 	if !ok {
 		return 0
 	}
