@@ -100,7 +100,7 @@ func (a *app) printChanges(tree *changes.Tree, info sessions.Info, all, asJSON b
 	}
 	slices.Reverse(turns)
 	if asJSON {
-		return a.printJSON(turns)
+		return a.printJSON(append([]*changes.Turn{}, turns...)) // an array also when there are none
 	}
 	if len(turns) == 0 {
 		fmt.Fprintln(a.err, "no turn of this session has changed a file, or all are undone")
@@ -140,14 +140,12 @@ func (a *app) checkIdle(root string) error {
 
 func (a *app) undoTurn(ctx context.Context, tree *changes.Tree, info sessions.Info, root string, yes bool) error {
 	if !yes {
-		turns, err := tree.Session(string(info.ID))
+		turn, err := tree.Undoable(string(info.ID))
 		if err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(turns, func(t *changes.Turn) bool { return t.Undone == nil }); i >= 0 {
-			for _, c := range turns[i].Files() {
-				fmt.Fprintln(a.err, c.String())
-			}
+		for _, c := range turn.Files() {
+			fmt.Fprintln(a.err, c.String())
 		}
 		if err := a.confirm(ctx, "Put back what these were before the turn?"); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,8 @@ type terminalClient struct {
 	mu     sync.Mutex
 	line   lineState
 	denied bool
+	known  bool     // the session has been printed, as JSON
+	early  [][]byte // updates from before that
 	answer answerText
 	tools  map[string]*shownTool
 }
@@ -66,6 +69,10 @@ func (c *terminalClient) SessionUpdate(_ context.Context, n *acp.SessionNotifica
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.flags.format == formatJSON {
+		if !c.known {
+			c.early = append(c.early, bytes.Clone(n.Update))
+			return nil
+		}
 		c.printLine(n.Update)
 		return nil
 	}
@@ -153,6 +160,11 @@ func (c *terminalClient) opened(id acp.SessionID, cwd string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.printValue(map[string]any{"sessionId": id, "cwd": cwd, "agent": c.agent})
+		c.known = true
+		for _, u := range c.early {
+			c.printLine(u)
+		}
+		c.early = nil
 	}
 }
 

@@ -63,6 +63,21 @@ func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 	defer done()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	turn, err := t.Undoable(session)
+	if err != nil {
+		return nil, err
+	}
+	release, err := t.store.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return t.undo(turn)
+}
+
+// Undoable is the turn that Undo puts back, or [ErrNothing]. A turn that changed no file,
+// as one that only committed, is passed over.
+func (t *Tree) Undoable(session string) (*Turn, error) {
 	turns, err := t.Session(session)
 	if err != nil {
 		return nil, err
@@ -71,12 +86,7 @@ func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 	if i < 0 {
 		return nil, ErrNothing
 	}
-	release, err := t.store.hold(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	return t.undo(turns[i])
+	return turns[i], nil
 }
 
 func (t *Tree) undo(turn *Turn) (*Undone, error) {

@@ -79,6 +79,22 @@ func TestUndoGoesBackTurnByTurn(t *testing.T) {
 	}
 }
 
+// Before an undo a person is shown the turn that it puts back, and not a later one that
+// changed no file of its own.
+func TestUndoable(t *testing.T) {
+	y := newYard(t)
+	if _, err := y.tree.Undoable("s"); !errors.Is(err, changes.ErrNothing) {
+		t.Errorf("before any turn: %v", err)
+	}
+	y.sh("mkdir node_modules")
+	want := y.turn(func() { y.write("a", "1") })
+	y.turn(func() { y.sh("echo x > node_modules/x") })
+	turn, err := y.tree.Undoable(want.Session)
+	if err != nil || turn.ID != want.ID {
+		t.Errorf("turn %+v, %v; want %s", turn, err, want.ID)
+	}
+}
+
 // What a person did after the turn is never lost: nothing is undone then.
 func TestUndoRefusesWhatWasEdited(t *testing.T) {
 	for _, tt := range []struct {
