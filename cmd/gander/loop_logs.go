@@ -48,7 +48,7 @@ seq of the last one is what --since takes to go on behind it.`,
 	fl := cmd.Flags()
 	fl.BoolVarP(&f.follow, "follow", "f", false, "go on with what the run does, until it has ended")
 	fl.Int64Var(&f.since, "since", f.since, "only events behind this number (default: all, with -f the newest iteration)")
-	fl.Lookup("since").DefValue = ""
+	fl.Lookup("since").DefValue = "0" // which is not shown
 	fl.Int64Var(&f.iteration, "iteration", 0, "only this iteration")
 	jsonFlag(cmd, &f.asJSON)
 	return cmd

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -153,9 +152,9 @@ func (a *app) developerOptions(f mcpFlags) (developer.Options, error) {
 	}
 	var roots []string
 	for _, root := range f.roots {
-		abs, err := filepath.Abs(root)
-		if info, statErr := os.Stat(abs); err != nil || statErr != nil || !info.IsDir() {
-			return developer.Options{}, usageError("--root %s is not a directory that can be used: %v", root, cmp.Or(err, statErr, io.EOF))
+		abs, err := directoryOf("--root", root, "a directory of the file tools")
+		if err != nil {
+			return developer.Options{}, err
 		}
 		roots = append(roots, abs)
 	}

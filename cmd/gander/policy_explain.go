@@ -62,7 +62,7 @@ Exit code 0 when they can, 5 when they cannot.`,
   gander policy explain --write .git/config
   gander policy explain github.com:443`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) != 1 || args[0] == "" {
 				return usageError("name one path or host, as in: gander policy explain .env")
 			}
 			cfg, dir, err := a.projectConfig(cwd)

@@ -36,7 +36,7 @@ on stderr. A prompt after the last turn is answered with an error that says so.`
 		},
 		Annotations: unconfigured(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if speed < 0 {
+			if !(speed >= 0) { // nor is it what is no number
 				return usageError("--speed is %v; it is how many times as fast as recorded, 0 waits for nothing", speed)
 			}
 			return a.replay(cmd.Context(), args[0], speed, trace)

@@ -65,6 +65,9 @@ proxy with TLS, and name it with --allow-host.`,
 }
 
 func (a *app) serveLoops(ctx context.Context, f serveFlags) error {
+	if f.listen == "" { // which would be a free port of every address
+		return usageError("--listen is empty; give an address, as in --listen %s", usualListen)
+	}
 	release, err := a.claimServe(ctx)
 	if err != nil {
 		return err

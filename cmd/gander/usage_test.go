@@ -45,6 +45,9 @@ func TestEveryCommandShowsHow(t *testing.T) {
 				t.Errorf("%s: an example without gander: %s", c.CommandPath(), line)
 			}
 		}
+		if strings.Contains(c.UsageString(), "(default )") {
+			t.Errorf("%s: a flag shows a default that is none", c.CommandPath())
+		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Usage == "" {
 				t.Errorf("%s --%s does not say what it is", c.CommandPath(), f.Name)
