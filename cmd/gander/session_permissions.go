@@ -48,7 +48,7 @@ func (f *permissionFlags) register(cmd *cobra.Command, all string) {
 	cmd.Flags().StringVar(&f.cwd, "cwd", "", "the project (default: the current directory)")
 	if all != "" {
 		cmd.Flags().BoolVar(&f.all, "all", false, all)
-		cmd.MarkFlagsMutuallyExclusive("cwd", "all")
+		exclusive(cmd, "cwd", "all")
 	}
 	jsonFlag(cmd, &f.json)
 }

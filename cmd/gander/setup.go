@@ -58,8 +58,8 @@ authentication start this too, as gander acp --setup.`,
 	fl.BoolVar(&f.noCheck, "no-check", false, "write without asking the endpoint whether it answers")
 	fl.BoolVar(&f.install, "install", false, "install the agent when it is missing")
 	a.routeFlags(cmd)
-	cmd.MarkFlagsMutuallyExclusive("api-key-env", "api-key-file")
-	cmd.MarkFlagsMutuallyExclusive("store-key", "api-key-file")
+	exclusive(cmd, "api-key-env", "api-key-file")
+	exclusive(cmd, "store-key", "api-key-file")
 	return cmd
 }
 

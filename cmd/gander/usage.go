@@ -41,6 +41,21 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// exclusive makes two flags exclude each other.
+func exclusive(cmd *cobra.Command, one, other string) {
+	cmd.MarkFlagsMutuallyExclusive(one, other) // the shell completes only one of them
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
+			return usageError("--%s and --%s exclude each other; choose one", one, other)
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+}
+
 // group makes a command one that only holds others: alone it prints its help.
 func group(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
