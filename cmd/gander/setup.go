@@ -270,11 +270,11 @@ func (a *app) plan(cfg *config.Config, g answers) (edit, error) {
 // writeAnswers writes the key's file, where there is one to write, and config.json.
 func (a *app) writeAnswers(e edit, g answers) error {
 	if err := os.MkdirAll(filepath.Dir(e.file), 0o700); err != nil {
-		return err
+		return fmt.Errorf("making gander's home: %w; %s", err, homeAdvice)
 	}
 	if g.newKey != "" {
 		if err := writeKey(g.keyFile, g.newKey); err != nil {
-			return fmt.Errorf("writing the key to %s: %w", g.keyFile, err)
+			return fmt.Errorf("writing the key to %s: %w; %s", g.keyFile, err, homeAdvice)
 		}
 		fmt.Fprintf(a.out, "wrote the key to %s, which only you can read\n", g.keyFile)
 	}
@@ -283,7 +283,7 @@ func (a *app) writeAnswers(e edit, g answers) error {
 		return err
 	}
 	if err := clients.Replace(e.file, e.new); err != nil {
-		return err
+		return fmt.Errorf("writing %s: %w; %s", e.file, err, homeAdvice)
 	}
 	_, err := fmt.Fprintf(a.out, "wrote %s\n", e.file)
 	return err

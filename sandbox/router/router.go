@@ -251,7 +251,7 @@ func (r *Router) openSession(ctx context.Context, cwd string, dirs []string, ser
 		if made != nil {
 			made.discard(r)
 		}
-		return nil, fmt.Errorf("recording the session: %w", err)
+		return nil, fmt.Errorf("recording the session: %w; make room in gander's home, or choose another one with --home or GANDER_HOME", err)
 	}
 	s := newSession(r, id, cwd, dirs, setting{agent, driver, cmp.Or(r.opts.Tools, ToolsNative)}, transcript)
 	s.claim, s.spare, s.unkept = release, made, meta.off
