@@ -267,7 +267,11 @@ func (s *session) native() bool { return s.r.client.Capabilities().Session.Notic
 // tell tells the person something: as a notice where the client shows them, else
 // as a thought in this or the next turn. It does not wait for the client.
 func (s *session) tell(severity, text string) {
-	s.log.Warn(text, "severity", severity)
+	level := slog.LevelWarn
+	if severity == "info" {
+		level = slog.LevelInfo
+	}
+	s.log.Log(s.now, level, text, "severity", severity)
 	said := sessions.Record{Body: sessions.Notice{Level: severity, Text: text}}
 	s.traces.record(said)
 	_ = s.transcript.Append(said) // record reports a failure
