@@ -127,7 +127,7 @@ bench: images ## medians of side-by-side runs: start, memory, latency, throughpu
 
 .PHONY: images
 images: build docker $(AGENTS) ## the agents' container images, goku-sandbox-goose and goku-sandbox-opencode
-	bin/gander sandbox build
+	bin/gander sandbox build --context sandbox
 
 .PHONY: docker
 docker: ## a Docker daemon that answers, with the base image; installed and started where there is none
@@ -169,7 +169,7 @@ proofs: supervisor # as released: repetitions that the race detector would make 
 podman: build docker $(AGENTS) # the docker sandbox with Podman in Docker's place, and an image that is built twice
 	GANDER_CHECK=1 .ci/podman $(GO) test -count=1 -timeout '$(E2E_TIMEOUT)' -skip '^(TestProbe|TestKills)$$' ./sandbox/docker
 	.ci/podman bash -c 'id() { docker image inspect -f "{{.Id}}" goku-sandbox-goose; }; \
-	  bin/gander sandbox build goose; first="$$(id)"; bin/gander sandbox build --no-cache goose; test "$$first" = "$$(id)"'
+	  bin/gander sandbox build --context sandbox goose; first="$$(id)"; bin/gander sandbox build --context sandbox --no-cache goose; test "$$first" = "$$(id)"'
 
 .PHONY: e2e
 e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in every sandbox; and the bench, briefly

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 
 	"gander.dev/gander/sandbox/docker"
@@ -100,11 +99,7 @@ func (a *app) examineImage(ctx context.Context, d *docker.Driver, agent string, 
 
 // buildImages builds images as options say; whatever is this machine's goes to them here.
 func (a *app) buildImages(ctx context.Context, o docker.BuildOptions) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("looking for a checkout: %w", err)
-	}
 	p := a.watch("building the images for docker sandboxes")
-	o.Options, o.Context, o.Env, o.Output = a.wire().dockerOptions(a.cfg), docker.FindContext(dir), a.environ, p
+	o.Options, o.Env, o.Output = a.wire().dockerOptions(a.cfg), a.environ, p
 	return p.end(docker.Build(ctx, o))
 }

@@ -76,7 +76,7 @@ func TestKeyStaysOutside(t *testing.T) {
 func TestKeyIsInNoImage(t *testing.T) {
 	t.Parallel()
 	needDocker(t)
-	build := exec.CommandContext(t.Context(), needGander(t), "sandbox", "build", "--no-cache", "goose")
+	build := exec.CommandContext(t.Context(), needGander(t), "sandbox", "build", "--context", "sandbox", "--no-cache", "goose")
 	build.Dir = fromRoot(t, ".")
 	build.Env = append(os.Environ(), "LLM_API_KEY="+canary, "OPENAI_API_KEY="+canary, "LLM_HOST=http://127.0.0.1:1")
 	said, err := build.CombinedOutput()

@@ -24,7 +24,7 @@ type BuildOptions struct {
 	Options
 	// Agents are the images to build; empty means all.
 	Agents []string
-	// Context is the folder sandbox/ of a checkout, see FindContext. Its files are
+	// Context is the folder sandbox/ of a checkout, see CheckContext. Its files are
 	// used as they are, and the plain docker build works with it afterwards. Empty
 	// means a directory below StateDir, filled with this program's own files.
 	Context string
@@ -44,15 +44,15 @@ type BuildOptions struct {
 	Output io.Writer
 }
 
-// FindContext returns the build context of a checkout at dir, empty when there is none.
-func FindContext(dir string) string {
-	context := filepath.Join(dir, "sandbox")
+// CheckContext says why a directory is no build context. One is chosen by a person and never
+// found: what its files say is done on this machine (npm's settings) and gets into images.
+func CheckContext(dir string) error {
 	for _, f := range []string{"package-lock.json", "goose/Dockerfile", "opencode/Dockerfile"} {
-		if !isFile(filepath.Join(context, f)) {
-			return ""
+		if !isFile(filepath.Join(dir, f)) {
+			return fmt.Errorf("%s is not the folder sandbox/ of a checkout of gander: it has no %s", dir, f)
 		}
 	}
-	return context
+	return nil
 }
 
 // Build builds the agents' images. The agents are fetched by npm on this machine

@@ -163,12 +163,12 @@ func TestPrepareContextCancelled(t *testing.T) {
 	}
 }
 
-func TestFindContext(t *testing.T) {
-	if got := FindContext("../.."); got != filepath.Join("../..", "sandbox") {
-		t.Errorf("this checkout: %q", got)
+func TestCheckContext(t *testing.T) {
+	if err := CheckContext(".."); err != nil {
+		t.Errorf("this checkout: %v", err)
 	}
-	if got := FindContext(t.TempDir()); got != "" {
-		t.Errorf("an empty directory: %q", got)
+	if err := CheckContext(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no package-lock.json") {
+		t.Errorf("an empty directory: %v", err)
 	}
 }
 
