@@ -5,7 +5,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/bluekeyes/go-gitdiff/gitdiff"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -119,6 +121,41 @@ func TestPatchRefuses(t *testing.T) {
 }
 
 // Which file a name in a diff means.
+// As many hunks as fit in a diff are not each looked for in all of a large file.
+func TestPatchOfManyHunks(t *testing.T) {
+	file := decodeText(t, strings.Repeat("a\n", 200_000)+"b\n")
+	for name, tt := range map[string]struct {
+		line patchLine
+		want string
+	}{
+		"where they say":    {patchLine{op: gitdiff.OpDelete, text: "a"}, "change the same lines"},
+		"somewhere else":    {patchLine{op: gitdiff.OpDelete, text: "b"}, "too many hunks"},
+		"without a context": {patchLine{op: gitdiff.OpAdd, text: "b"}, ""},
+	} {
+		var hunks []hunk
+		for i := range 20_000 {
+			hunks = append(hunks, hunk{start: 1 + i%2, lines: []patchLine{tt.line}})
+		}
+		began := time.Now()
+		_, _, err := file.patched(hunks, "f")
+		if tt.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %.300v", name, err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s: it took %v", name, took)
+		}
+	}
+}
+
+func decodeText(t *testing.T, s string) text {
+	t.Helper()
+	out, err := decode([]byte(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestPatchFindsFiles(t *testing.T) {
 	const hunk = "@@ -1 +1 @@\n-x\n+y\n"
 	tests := []struct{ name, path, headers, want string }{

@@ -22,12 +22,26 @@ type placed struct {
 // file, as with patch.
 const maxFuzz = 2
 
+// maxSearched bounds the lines that are looked through for hunks which are not where they
+// say: as many hunks as fit in a diff, each looked for in all of a large file, take hours.
+const maxSearched = 20_000_000
+
 // patched applies all the hunks of a patch, or none. name is for messages.
 func (t text) patched(hunks []hunk, name string) (out text, notes []string, err error) {
 	places := make([]placed, 0, len(hunks))
-	offset := 0
+	offset, left := 0, maxSearched
 	for i, h := range hunks {
-		place, err := t.place(h, offset)
+		place, ok := t.placeAsSaid(h, offset)
+		if !ok {
+			if len(h.old()) > 0 {
+				left -= len(t.lines)
+			}
+			if left < 0 {
+				err = errors.New("too many hunks before it were not at the lines that they say; apply them a few at a time")
+			} else {
+				place, err = t.place(h, offset)
+			}
+		}
 		if err != nil {
 			return t, nil, invalid("Hunk %d of %d for '%s' does not apply, and nothing was changed: %v", i+1, len(hunks), name, err)
 		}
@@ -99,6 +113,21 @@ func (t text) place(h hunk, offset int) (placed, error) {
 		}
 	}
 	return placed{}, errors.New("its lines are not in the file" + t.nearest(old))
+}
+
+// placeAsSaid is place for a hunk that is exactly where it says, moved as the one before it
+// was; ok is false when it is not.
+func (t text) placeAsSaid(h hunk, offset int) (p placed, ok bool) {
+	old, at := h.old(), h.start-1+offset
+	if h.start == 0 || len(old) == 0 || at < 0 || at+len(old) > len(t.lines) {
+		return p, false
+	}
+	for i, s := range old {
+		if t.lines[at+i].text != s {
+			return p, false
+		}
+	}
+	return placed{hunk: h, from: at, to: at + len(old), keep: len(h.lines), note: h.note(at+1, 0)}, true
 }
 
 // placeInsertion is for a hunk without context: there is only its number to go by.
