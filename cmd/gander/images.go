@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -41,6 +42,9 @@ this machine, or else as the registry has it now, unless a digest pins it.`,
 				if err := docker.CheckContext(from); err != nil {
 					return usageError("--context: %v", err)
 				}
+			}
+			if from == "" && docker.CheckContext("sandbox") == nil {
+				fmt.Fprintln(a.err, "gander: this program's own files are used; for those of this directory: --context sandbox")
 			}
 			return a.buildImages(cmd.Context(), docker.BuildOptions{Agents: agents, Context: from, Fresh: fresh, Archive: archive, Base: base})
 		},
