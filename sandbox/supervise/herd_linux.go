@@ -91,6 +91,7 @@ func (r *run) kill(ctx context.Context) error {
 type flock struct {
 	s        *linux
 	launcher *fdConn
+	ready    func() error // waits for it, see awaitLauncher
 	wg       sync.WaitGroup
 
 	// lmu makes a request to L and its answer one.
@@ -121,7 +122,6 @@ func (f *flock) add() (*herd, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.Kill(f.s.launcher, unix.SIGCONT) // launch may have stopped it
 	var reply launcherReply
 	err = f.launcher.send(launcherRequest{}, int(theirs[0].Fd()), int(theirs[1].Fd()))
 	closeFiles(theirs...)
@@ -218,8 +218,22 @@ func (f *flock) putBack(h *herd) {
 	f.idle = append(f.idle, h)
 }
 
+// awaitLauncher waits until L has closed itself to others and takes its signals. Nothing runs
+// before: what a command sends to all that it may would end L, and with it the sandbox.
+func (f *flock) awaitLauncher() error {
+	_ = f.launcher.frameReader.file.SetReadDeadline(time.Now().Add(answerTime))
+	var ready launcherReply
+	if _, err := f.launcher.receive(&ready); err != nil {
+		return fmt.Errorf("waiting for the launcher: %w; the supervisor's log has the launcher's own words", err)
+	}
+	return nil
+}
+
 // start runs a command under a shepherd.
 func (f *flock) start(p startParams, fds []int) (*run, error) {
+	if err := f.ready(); err != nil {
+		return nil, err
+	}
 	h, err := f.take()
 	if err != nil {
 		return nil, err

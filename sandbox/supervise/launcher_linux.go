@@ -64,11 +64,6 @@ func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int
 	if err := <-done; err != nil {
 		return l, fmt.Errorf("starting the launcher and a shepherd: %w", err)
 	}
-	if os.Getpid() == 1 {
-		// Until something is asked of it, which in many sandboxes never is: starting beside the
-		// first shepherd it would delay that. Not where it would stay when S is killed.
-		_ = unix.Kill(l.launcher, unix.SIGSTOP)
-	}
 	started, err := readProc(first) // there even if it has ended: nobody collects anything yet
 	if err != nil {
 		return l, fmt.Errorf("looking at the first shepherd: %w", err)
@@ -241,14 +236,18 @@ func (a ownArgs) apply() error {
 // launcherRequest asks L for a shepherd; both sockets of its connection come with it.
 type launcherRequest struct{}
 
-// launcherReply has its process id.
+// launcherReply has its process id; the first is that L is ready.
 type launcherReply struct {
 	PID   int    `json:"pid,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// serveLauncher is L: it starts a shepherd per request until S is gone.
+// serveLauncher is L: it says that it is ready, and starts a shepherd per request until S is
+// gone.
 func serveLauncher(conn *fdConn) error {
+	if conn.send(launcherReply{}) != nil {
+		return nil
+	}
 	started := make(chan struct{}, 1)
 	go reapShepherds(started) // ends with the process
 	for {

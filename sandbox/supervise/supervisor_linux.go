@@ -165,6 +165,7 @@ func (l *linux) startLauncher(p privileges) error {
 	<-l.signals
 	go l.reap() // ends with the process
 	f := &flock{s: l, launcher: toLauncher, herds: map[int]*herd{}}
+	f.ready = sync.OnceValue(f.awaitLauncher)
 	f.putBack(f.tend(toShepherd, l.shepherd.pid))
 	l.flock.Store(f)
 	return nil
