@@ -120,7 +120,6 @@ func TestPatchRefuses(t *testing.T) {
 	}
 }
 
-// Which file a name in a diff means.
 // As many hunks as fit in a diff are not each looked for in all of a large file.
 func TestPatchOfManyHunks(t *testing.T) {
 	file := decodeText(t, strings.Repeat("a\n", 200_000)+"b\n")
@@ -156,6 +155,7 @@ func decodeText(t *testing.T, s string) text {
 	return out
 }
 
+// Which file a name in a diff means.
 func TestPatchFindsFiles(t *testing.T) {
 	const hunk = "@@ -1 +1 @@\n-x\n+y\n"
 	tests := []struct{ name, path, headers, want string }{
