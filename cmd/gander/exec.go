@@ -93,7 +93,7 @@ func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) err
 // repositories are looked at before it.
 const (
 	gitBefore = 20 * time.Millisecond
-	gitAfter  = 250 * time.Millisecond
+	gitAfter  = 2 * time.Second
 )
 
 // sayGit says which closed files git keeps, where the policy leaves it at words: before
@@ -103,16 +103,16 @@ func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string, found 
 	if p, err := a.wire().policyOf(cwd); err != nil || p.Git != policy.GitWarn || sb.Info().Enforcement.Closed == sandbox.Open {
 		return func() {} // all is said, openSandbox has failed, or nothing is closed
 	}
-	ctx, stop := context.WithCancel(ctx)
+	looking, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		text, err := found.SayGit(ctx, sb)
+		text, err := found.SayGit(looking, sb)
 		if text != "" {
 			a.log.Warn(text)
 		}
 		if err != nil && ctx.Err() == nil {
-			a.log.Warn("it is not known which closed files git keeps", "err", err)
+			a.log.Warn("it is not known which closed files git keeps", "err", cmp.Or(context.Cause(looking), err))
 		}
 	}()
 	wait := func(atMost time.Duration) {
@@ -125,7 +125,7 @@ func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string, found 
 	wait(gitBefore)
 	return func() {
 		wait(gitAfter)
-		stop()
+		stop(errors.New("the command had ended before all of git's names were looked at"))
 		<-done
 	}
 }
