@@ -143,7 +143,7 @@ dist: ## the release in dist/: archives of six platforms, sums, lists of parts, 
 unit: ## unit tests, wire goldens and scripts, with the race detector
 	@mkdir -p '$(PICTURES)'
 	@# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
-	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 15m -skip '^(TestProbe|TestLimits|TestKills|TestEnforcesOrdinaryUser)$$' \
+	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 25m -skip '^(TestProbe|TestLimits|TestKills|TestEnforcesOrdinaryUser)$$' \
 	  $$($(GO) list ./... | grep -v -e /conformance/e2e -e /conformance/bench -e '/conformance/mcp$$' -e '/conformance/acp$$' -e /cmd/dist)
 	GANDER_CHECK=1 $(GO) test -timeout 15m ./conformance/mcp ./conformance/acp ./cmd/dist # of what they start, nothing runs under the detector
 
