@@ -22,7 +22,7 @@ import (
 // script is ordinary work that ends with the word fine.
 func script(s string) func(string) ([]byte, error) {
 	return func(dir string) ([]byte, error) {
-		cmd := exec.Command("/usr/bin/timeout", "20", "/bin/bash", "-ec", s+"\necho "+secret) // the mark of success
+		cmd := exec.Command("/usr/bin/timeout", "60", "/bin/bash", "-ec", s+"\necho "+secret) // the mark of success
 		cmd.Dir = dir
 		return cmd.CombinedOutput()
 	}
