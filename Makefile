@@ -15,14 +15,14 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # How much of the long proofs runs: `make check` and `make soak` differ only here.
 FUZZTIME      ?= 30
 FUZZTIME_REST ?= 10
-CANCEL_RUNS   ?= 200
+CANCEL_RUNS   ?= 100
 CRASH_RUNS    ?= 12
 CRASH_LOSSES  ?= 4
 MODEL_DOWN    ?= 1
 E2E_TIMEOUT   ?= 45m
 SHELL_CANCELS ?= 200
 SHELL_CALLS   ?= 20000
-RACE_ROUNDS   ?= 1000
+RACE_ROUNDS   ?= 500
 SANDBOX_KILLS ?= 50
 STORE_KILLS   ?= 100
 POWER_LOSSES  ?= 10
@@ -143,14 +143,14 @@ dist: ## the release in dist/: archives of six platforms, sums, lists of parts, 
 unit: ## unit tests, wire goldens and scripts, with the race detector
 	@mkdir -p '$(PICTURES)'
 	@# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
-	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 25m -skip '^(TestProbe|TestLimits|TestKills|TestEnforcesOrdinaryUser)$$' \
+	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 25m -skip '^(TestProbe|TestLimits|TestFilesInMemory|TestKills|TestEnforcesOrdinaryUser)$$' \
 	  $$($(GO) list ./... | grep -v -e /conformance/e2e -e /conformance/bench -e '/conformance/mcp$$' -e '/conformance/acp$$' -e /cmd/dist)
 	GANDER_CHECK=1 $(GO) test -timeout 15m ./conformance/mcp ./conformance/acp ./cmd/dist # of what they start, nothing runs under the detector
 
 .PHONY: proofs
 proofs: supervisor # as released: repetitions that the race detector would make slow, and the catalogue of escapes
 	@# One after the other what uses up the processes of a user, and only then the rest.
-	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestEmbedded|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestFilesInMemory|TestEmbedded|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
 	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_SHELL_CANCELS='$(SHELL_CANCELS)' GANDER_SHELL_CALLS='$(SHELL_CALLS)' \
