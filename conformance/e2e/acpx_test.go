@@ -39,7 +39,7 @@ func newAcpx(t *testing.T, w *world) *acpx {
 	// prompt; there is nothing that waits for it.
 	x.command = []string{
 		node, fromRoot(t, "conformance/node_modules/acpx/dist/cli.js"),
-		"--cwd", x.project, "--ttl", "3", "--timeout", "60", "--agent", strings.Join(w.acp(), " "),
+		"--cwd", x.project, "--ttl", "6", "--timeout", "60", "--agent", strings.Join(w.acp(), " "),
 	}
 	for name, value := range w.ganderEnv(nil) {
 		x.env = append(x.env, name+"="+value)
