@@ -13,18 +13,18 @@ NPM     ?= npm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 # How much of the long proofs runs: `make check` and `make soak` differ only here.
-FUZZTIME      ?= 30
-FUZZTIME_REST ?= 10
-CANCEL_RUNS   ?= 100
-CRASH_RUNS    ?= 12
-CRASH_LOSSES  ?= 4
+FUZZTIME      ?= 20
+FUZZTIME_REST ?= 6
+CANCEL_RUNS   ?= 50
+CRASH_RUNS    ?= 8
+CRASH_LOSSES  ?= 3
 MODEL_DOWN    ?= 1
-E2E_TIMEOUT   ?= 45m
-SHELL_CANCELS ?= 200
-SHELL_CALLS   ?= 20000
+E2E_TIMEOUT   ?= 60m
+SHELL_CANCELS ?= 100
+SHELL_CALLS   ?= 10000
 RACE_ROUNDS   ?= 500
-SANDBOX_KILLS ?= 50
-STORE_KILLS   ?= 100
+SANDBOX_KILLS ?= 25
+STORE_KILLS   ?= 50
 POWER_LOSSES  ?= 10
 LOOP_EVENTS   ?= 200000
 LIVE_SECONDS  ?= 10
@@ -106,7 +106,7 @@ lint: vet ## formatting, vet on three systems, staticcheck, deadcode, errcheck, 
 	  | sed '/\tdefer /d' || true)"; test -z "$$found" || { echo "$$found" >&2; exit 1; } # a deferred clean-up may fail in peace
 
 .PHONY: fuzz
-fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIME (30s), the others for FUZZTIME_REST (10s); as many at once as there are processors
+fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIME (20s), the others for FUZZTIME_REST (6s); as many at once as there are processors
 	@grep -rHo --exclude-dir=node_modules --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort \
 	  | sed -E 's|^(.*)/[^/]*:func (.*)|\1 \2|' \
 	  | xargs -P "$$(nproc)" -n 2 bash -c 't=$(FUZZTIME_REST); case "$$0 $$1" in *" FuzzStream"|*" FuzzDispatch"|./developer/editor*|./developer/shell*|./sandbox/ignore*) t=$(FUZZTIME) ;; esac; GO="$(GO)" exec .ci/fuzz "$$0" "$$1" "$$t"'
