@@ -122,7 +122,7 @@ func TestPatchRefuses(t *testing.T) {
 
 // As many hunks as fit in a diff are not each looked for in all of a large file.
 func TestPatchOfManyHunks(t *testing.T) {
-	file := decodeText(t, strings.Repeat("a\n", 200_000)+"b\n")
+	file := mustDecode(t, strings.Repeat("a\n", 200_000)+"b\n")
 	for name, tt := range map[string]struct {
 		line patchLine
 		want string
@@ -144,15 +144,6 @@ func TestPatchOfManyHunks(t *testing.T) {
 			t.Errorf("%s: it took %v", name, took)
 		}
 	}
-}
-
-func decodeText(t *testing.T, s string) text {
-	t.Helper()
-	out, err := decode([]byte(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // Which file a name in a diff means.
