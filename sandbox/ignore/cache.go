@@ -6,22 +6,25 @@ import (
 	"sync"
 )
 
-// A cache remembers something about paths, a bounded number of them.
+// A cache remembers something about paths, so many of them as a bounded memory holds.
 type cache[V any] struct {
 	seed   maphash.Seed
 	shards [shards]shard[V]
 }
 
 type shard[V any] struct {
-	mu sync.RWMutex // guards m
-	m  map[string]V
+	mu   sync.RWMutex // guards what is below
+	m    map[string]V
+	size int
 }
 
 const (
 	shards = 16
-	// perShard bounds a shard; a full one begins anew. 64 thousand directories in
-	// all are some ten megabytes.
-	perShard = 4096
+	// perShard bounds a shard, in bytes; a full one begins anew. That is room for some 64
+	// thousand directories in all.
+	perShard = 1 << 20
+	// beside are the bytes of a path's entry beside the path, about.
+	beside = 200
 )
 
 func newCache[V any]() *cache[V] { return &cache[V]{seed: maphash.MakeSeed()} }
@@ -42,8 +45,9 @@ func (c *cache[V]) put(path string, v V) {
 	s := c.shard(path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m == nil || len(s.m) >= perShard {
-		s.m = map[string]V{}
+	if s.m == nil || s.size > perShard {
+		s.m, s.size = map[string]V{}, 0
 	}
+	s.size += len(path) + beside
 	s.m[strings.Clone(path)] = v // path may be a part of something long
 }

@@ -19,8 +19,8 @@ type Matcher struct {
 	// is not known that well, and a line with "!" must not reach too far.
 	wide *Matcher
 
-	directories *cache[Decision]
-	files       *cache[Decision]
+	directories *cache[verdict]
+	files       *cache[verdict]
 }
 
 // Compile makes a Matcher of rules files. Later ones win, those of deeper
@@ -43,13 +43,17 @@ type compiled struct {
 	everywhere bool
 	rules      []*rule
 	problems   []Problem
-	tooMany    bool   // rules; the rest of the file was not read
+	size       int    // what the rules take, beside that of others: see [rule.size]
+	tooMany    bool   // rules, or too large ones; the rest of the file was not read
 	alone      *layer // the rules, when no other file shares the directory
 	wide       *compiled
 }
 
-// maxRules bounds the rules of one file.
-const maxRules = 50_000
+// maxRules bounds the rules of one file, and maxRulesSize their size.
+const (
+	maxRules     = 50_000
+	maxRulesSize = maxSize
+)
 
 func compileSource(s Source, o Options, d dialect) *compiled {
 	c := &compiled{dir: o.clean(s.Dir), everywhere: s.Everywhere}
@@ -60,7 +64,10 @@ func compileSource(s Source, o Options, d dialect) *compiled {
 		rules, problems := compileLine(Rule{File: s.File, Line: n, Text: line}, d)
 		c.rules = append(c.rules, rules...)
 		c.problems = append(c.problems, problems...)
-		if c.tooMany = len(c.rules) > maxRules; c.tooMany {
+		for _, r := range rules {
+			c.size += r.size()
+		}
+		if c.tooMany = len(c.rules) > maxRules || c.size > maxRulesSize; c.tooMany {
 			break
 		}
 	}
@@ -74,7 +81,7 @@ func compileSource(s Source, o Options, d dialect) *compiled {
 
 // assemble makes the Matcher of files in their order.
 func assemble(files []*compiled, o Options) *Matcher {
-	m := &Matcher{o: o, nested: map[string]*layer{}, directories: newCache[Decision](), files: newCache[Decision]()}
+	m := &Matcher{o: o, nested: map[string]*layer{}, directories: newCache[verdict](), files: newCache[verdict]()}
 	var outside, anywhere []*rule
 	for _, f := range files {
 		m.problems = append(m.problems, f.problems...)

@@ -22,22 +22,28 @@ func (m *Matcher) Ignored(rel string, dir bool) bool { return m.Explain(rel, dir
 
 // Explain says whether a file is hidden, and by which line.
 func (m *Matcher) Explain(rel string, dir bool) Decision {
-	d := m.explain(rel, dir)
-	if !d.Ignored && m.wide != nil {
-		if w := m.wide.explain(rel, dir); w.Ignored {
-			return w
+	v := m.explain(rel, dir)
+	if !v.Ignored && m.wide != nil {
+		if wide := m.wide.explain(rel, dir); wide.Ignored {
+			return wide.Decision
 		}
 	}
-	return d
+	return v.Decision
 }
 
-func (m *Matcher) explain(rel string, dir bool) Decision {
+// A verdict is a decision and what it took.
+type verdict struct {
+	Decision
+	work work // for the directories above, too
+}
+
+func (m *Matcher) explain(rel string, dir bool) verdict {
 	rel = m.o.clean(rel)
 	switch {
 	case rel == "" || m.empty():
-		return Decision{}
+		return verdict{}
 	case rel == ".." || strings.HasPrefix(rel, "../") || strings.Contains(rel, end):
-		return Decision{Ignored: true, Path: rel} // not a path of the root at all
+		return verdict{Decision: Decision{Ignored: true, Path: rel}} // not a path of the root at all
 	case dir:
 		return m.remember(m.directories, rel, true)
 	case m.slow:
@@ -48,38 +54,39 @@ func (m *Matcher) explain(rel string, dir bool) Decision {
 
 func (m *Matcher) empty() bool { return m.root == nil && len(m.nested) == 0 }
 
-func (m *Matcher) remember(verdicts *cache[Decision], rel string, dir bool) Decision {
-	if d, ok := verdicts.get(rel); ok {
-		return d
+func (m *Matcher) remember(verdicts *cache[verdict], rel string, dir bool) verdict {
+	if v, ok := verdicts.get(rel); ok {
+		return v
 	}
-	d := m.decide(rel, dir)
-	verdicts.put(rel, d)
-	return d
+	v := m.decide(rel, dir)
+	verdicts.put(rel, v)
+	return v
 }
 
 // decide asks for the directory first: what is in a hidden one is hidden.
-func (m *Matcher) decide(rel string, dir bool) Decision {
+func (m *Matcher) decide(rel string, dir bool) verdict {
+	var above verdict
 	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
-		if d := m.remember(m.directories, rel[:i], true); d.Ignored {
-			return d
+		if above = m.remember(m.directories, rel[:i], true); above.Ignored {
+			return above
 		}
 	}
-	return m.own(rel, dir)
+	return m.own(rel, dir, above.work)
 }
 
 // own is what the rules say about a path itself, as if it were in no directory:
-// the deepest rules file with a word to say decides.
-func (m *Matcher) own(rel string, dir bool) Decision {
+// the deepest rules file with a word to say decides. The work of its directories is added to.
+func (m *Matcher) own(rel string, dir bool, w work) verdict {
 	var r *rule
 	if len(m.nested) > 0 {
 		for at := parent(rel); at != "" && r == nil; at = parent(at) {
-			r = m.nested[at].last(rel, dir)
+			r = m.nested[at].last(rel, dir, &w)
 		}
 	}
 	if r == nil {
-		r = m.root.last(rel, dir)
+		r = m.root.last(rel, dir, &w)
 	}
-	return r.decision(rel)
+	return verdict{r.decision(rel), w}
 }
 
 // parent is the directory that a path is in, "" at the top.
@@ -107,16 +114,16 @@ func (m *Matcher) Leads(rel string) bool {
 
 // A Listing decides about the entries of one directory.
 type Listing struct {
-	m      *Matcher
-	rel    string
-	hidden bool
-	wide   *Listing
+	m     *Matcher
+	rel   string
+	above verdict // about the directory
+	wide  *Listing
 }
 
 // In is for deciding about all that is in a directory, which is cheaper than to
 // ask for every path. rel is as for [Matcher.Ignored]; "" is the root.
 func (m *Matcher) In(rel string) Listing {
-	l := Listing{m: m, rel: m.o.clean(rel), hidden: m.explain(rel, true).Ignored}
+	l := Listing{m: m, rel: m.o.clean(rel), above: m.explain(rel, true)}
 	if m.wide != nil {
 		wide := m.wide.In(rel)
 		l.wide = &wide
@@ -126,7 +133,7 @@ func (m *Matcher) In(rel string) Listing {
 
 // Ignored says whether an entry of the directory is hidden.
 func (l Listing) Ignored(name string, dir bool) bool {
-	if l.hidden || l.wide != nil && l.wide.Ignored(name, dir) {
+	if l.above.Ignored || l.wide != nil && l.wide.Ignored(name, dir) {
 		return true
 	}
 	if l.m.empty() {
@@ -136,7 +143,7 @@ func (l Listing) Ignored(name string, dir bool) bool {
 	if l.rel != "" && l.m.placed() {
 		name = l.rel + "/" + name
 	}
-	return l.m.own(name, dir).Ignored
+	return l.m.own(name, dir, l.above.work).Ignored
 }
 
 // placed says that more than the name of a file decides.
@@ -161,15 +168,16 @@ func (m *Matcher) outOfRoot(abs string, dir bool) Decision {
 	if rel == "" || m.empty() {
 		return Decision{}
 	}
+	var w work
 	for i := range len(rel) {
 		if rel[i] != '/' {
 			continue
 		}
-		if d := m.anywhere.last(rel[:i], true).decision("/" + rel[:i]); d.Ignored {
+		if d := m.anywhere.last(rel[:i], true, &w).decision("/" + rel[:i]); d.Ignored {
 			return d
 		}
 	}
-	return m.outside.last(rel, dir).decision("/" + rel)
+	return m.outside.last(rel, dir, &w).decision("/" + rel)
 }
 
 // BasenameOnly says that whether a file is hidden depends only on the names of

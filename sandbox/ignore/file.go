@@ -121,7 +121,7 @@ func (f *rulesFile) apply(r reading, err error, names Options) bool {
 	if err == nil && r.there {
 		rules = compileSource(Source{File: f.path, Dir: f.dir, Text: r.text, Everywhere: f.global}, names, dialect{fold: names.FoldCase})
 		if rules.tooMany {
-			err = fmt.Errorf("it has more than %d rules", maxRules)
+			err = fmt.Errorf("it has more than %d rules, or wildcards and braces that become too many", maxRules)
 		}
 	}
 	f.err = err
@@ -148,6 +148,14 @@ func (f *rulesFile) closed(err error, names Options) *compiled {
 		r.Rule = Rule{File: f.path, Text: "everything, because the rules cannot be read: " + err.Error()}
 	}
 	return c
+}
+
+// size is about the memory that the file takes, as [rule.size] counts.
+func (f *rulesFile) size() int {
+	if f.rules == nil {
+		return len(f.text)
+	}
+	return len(f.text) + f.rules.size
 }
 
 // instead says in words what holds while the file cannot be read.

@@ -18,8 +18,8 @@ type layer struct {
 	slow  bool             // some of them are expressions
 	// placed says that some rules look at more than the name of a file.
 	placed bool
-	// ways are the rules' paths up to each of their slashes.
-	ways func() []*rule
+	// ways are the rules' paths up to each of their slashes; false when they are too many.
+	ways func() ([]*rule, bool)
 }
 
 func newLayer(base string, rules []*rule) *layer {
@@ -37,26 +37,31 @@ func newLayer(base string, rules []*rule) *layer {
 		}
 	}
 	slices.Reverse(l.rest)
-	l.ways = sync.OnceValue(func() []*rule { return ways(rules) })
+	l.ways = sync.OnceValues(func() ([]*rule, bool) { return ways(rules) })
 	return l
 }
 
 // ways are paths of directories that rules name on the way to what they hide.
-func ways(rules []*rule) (found []*rule) {
+func ways(rules []*rule) (found []*rule, ok bool) {
+	size := 0
 	for _, r := range rules {
 		for i, t := range r.tokens {
 			if t.kind == literal && t.lit == '/' && i > 0 && !r.basename && !r.negative {
 				way := r.pattern
 				way.tokens = r.tokens[:i]
 				found = append(found, newRule(r.Rule, way))
+				size += found[len(found)-1].size()
 			}
 		}
+		if size > maxRulesSize {
+			return nil, false
+		}
 	}
-	return found
+	return found, true
 }
 
-// leads reports whether a directory at a path is on the way to what a rule hides. The path
-// is below the layer's directory.
+// leads reports whether a directory at a path is on the way to what a rule hides, or that
+// this takes too long to tell. The path is below the layer's directory.
 func (l *layer) leads(rel string) bool {
 	if l == nil {
 		return false
@@ -64,12 +69,15 @@ func (l *layer) leads(rel string) bool {
 	if l.base != "" {
 		rel = rel[len(l.base)+1:]
 	}
-	return slices.ContainsFunc(l.ways(), func(r *rule) bool { return r.matches(&subject{plain: rel}) })
+	ways, ok := l.ways()
+	var w work
+	s := subject{plain: rel}
+	return !ok || slices.ContainsFunc(ways, func(r *rule) bool { return r.matches(&s, &w) || w.tooMuch() })
 }
 
 // last is the last rule that matches a path itself, nil when there is none. The
 // path is below the layer's directory. A nil layer has no rules.
-func (l *layer) last(rel string, dir bool) *rule {
+func (l *layer) last(rel string, dir bool, w *work) *rule {
 	if l == nil {
 		return nil
 	}
@@ -91,7 +99,11 @@ func (l *layer) last(rel string, dir bool) *rule {
 		if r.basename {
 			s = &byName
 		}
-		if (dir || !r.dirOnly) && r.matches(s) {
+		matches := (dir || !r.dirOnly) && r.matches(s, w)
+		if w.tooMuch() {
+			return tooMuchWork(r)
+		}
+		if matches {
 			return r
 		}
 	}

@@ -141,7 +141,7 @@ func (s *Set) reread(f *rulesFile) bool {
 	}
 	failed := f.err
 	changed := f.update(s.names, s.pause)
-	if changed && f.dir != "" && (len(s.files) > maxFiles || s.size+len(f.text) > maxTotal) {
+	if changed && f.dir != "" && (len(s.files) > maxFiles || s.size+f.size() > maxTotal) {
 		f.err = errors.New("there are too many rules below " + s.roots[0])
 		f.rules = f.closed(f.err, s.names)
 	}

@@ -41,6 +41,7 @@ type rule struct {
 	pattern
 	how  how
 	text string         // what the name or path is compared with
+	runs []string       // of an expression: the texts that must be there, in this order
 	lib  func() library // compiled at its first use
 }
 
@@ -55,9 +56,21 @@ const (
 
 func newRule(r Rule, p pattern) *rule {
 	c := &rule{Rule: r, pattern: p}
-	c.how, c.text = classify(p)
+	if c.how, c.text = classify(p); c.how == byLibrary {
+		c.runs = literalRuns(p.tokens)
+	}
 	c.lib = sync.OnceValue(func() library { return newLibrary(p) })
 	return c
+}
+
+// size is about what a rule takes of memory, in the bytes of a plain line that would take as
+// much: an expression needs some 300 bytes for each of its elements, a plain byte some 30, and
+// the rule itself some 300.
+func (r *rule) size() int {
+	if r.how == byLibrary {
+		return 10 + 10*len(r.tokens)
+	}
+	return 10 + len(r.tokens)
 }
 
 // classify finds the patterns that are compared without an expression.
@@ -76,6 +89,31 @@ func classify(p pattern) (how, string) {
 	return byLibrary, ""
 }
 
+// literalRuns are the plain texts between the wildcards. The first is empty unless the
+// pattern begins with one, the last unless it ends with one.
+func literalRuns(tokens []token) []string {
+	runs, run := []string{}, []byte{}
+	for _, t := range tokens {
+		switch {
+		case t.kind == literal:
+			run = append(run, t.lit)
+		case len(run) > 0 || len(runs) == 0:
+			runs, run = append(runs, string(run)), run[:0]
+		}
+	}
+	return append(runs, string(run))
+}
+
+// mayMatch is false for most of what the rule's expression does not match, and costs little.
+func (r *rule) mayMatch(s string) bool {
+	last := len(r.runs) - 1
+	s, ok := strings.CutPrefix(s, r.runs[0])
+	for i := 1; ok && i < last; i++ {
+		_, s, ok = strings.Cut(s, r.runs[i])
+	}
+	return ok && strings.HasSuffix(s, r.runs[last])
+}
+
 // A subject is a name or path that is matched, in the forms that rules need.
 type subject struct {
 	plain   string
@@ -92,7 +130,7 @@ func (s *subject) forLibrary() string {
 // floats says that the rule is not tied to a place.
 func (r *rule) floats() bool { return r.basename || r.tokens[0].kind == leadSlash }
 
-func (r *rule) matches(s *subject) bool {
+func (r *rule) matches(s *subject, w *work) bool {
 	switch r.how {
 	case exactly:
 		return s.plain == r.text
@@ -100,6 +138,14 @@ func (r *rule) matches(s *subject) bool {
 		return strings.HasPrefix(s.plain, r.text)
 	case hasSuffix:
 		return strings.HasSuffix(s.plain, r.text)
+	}
+	w.look(s.plain)
+	if !r.mayMatch(s.plain) {
+		return false
+	}
+	w.compare(s.plain, r.tokens)
+	if w.tooMuch() {
+		return true // the caller asks, too
 	}
 	lib := r.lib()
 	if lib.failed {

@@ -60,7 +60,7 @@ type Set struct {
 	mu     sync.RWMutex // guards what is below
 	global *rulesFile
 	files  map[string]*rulesFile // by directory; the root's is always there
-	size   int                   // of all their texts
+	size   int                   // of all of them
 }
 
 // NewSet reads the rules of a directory. It fails only when the directory is no
@@ -209,7 +209,7 @@ func (s *Set) rebuild() {
 	for _, f := range s.all() {
 		if f.rules != nil {
 			files = append(files, f.rules)
-			s.size += len(f.text)
+			s.size += f.size()
 		}
 	}
 	s.matcher.Store(assemble(files, s.names))
