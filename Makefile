@@ -114,6 +114,7 @@ fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIM
 .PHONY: soak
 soak: ## the long proofs: thousands of cancels, calls and races, ten minutes of each fuzz target
 	$(MAKE) deps
+	$(MAKE) races
 	$(MAKE) proofs SHELL_CANCELS=10000 SHELL_CALLS=1000000 RACE_ROUNDS=10000 SANDBOX_KILLS=10000 STORE_KILLS=1900 POWER_LOSSES=200 LOOP_EVENTS=1000000 LIVE_SECONDS=60 PROOF_TIMEOUT=6h
 	$(MAKE) e2e CANCEL_RUNS=2000 CRASH_RUNS=100 CRASH_LOSSES=40 MODEL_DOWN=180 E2E_TIMEOUT=3h
 	$(MAKE) acp
@@ -140,12 +141,23 @@ dist: ## the release in dist/: archives of six platforms, sums, lists of parts, 
 ##@ Parts of check
 
 .PHONY: unit
-unit: ## unit tests, wire goldens and scripts, with the race detector
+unit: supervisor ## unit tests, wire goldens and scripts, with the race detector where the concurrency is gander's own
 	@mkdir -p '$(PICTURES)'
 	@# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
-	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 25m -skip '^(TestProbe|TestLimits|TestFilesInMemory|TestKills|TestEnforcesOrdinaryUser)$$' \
-	  $$($(GO) list ./... | grep -v -e /conformance/e2e -e /conformance/bench -e '/conformance/mcp$$' -e '/conformance/acp$$' -e /cmd/dist)
-	GANDER_CHECK=1 $(GO) test -timeout 15m ./conformance/mcp ./conformance/acp ./cmd/dist # of what they start, nothing runs under the detector
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 25m -skip '^(TestScripts|TestEnforcesOrdinaryUser)$$' \
+	  $$($(GO) list ./... | grep -v $(PLAIN) -e /conformance/e2e -e /conformance/bench)
+	$(UNIT) $(GO) test -tags embedded -timeout 25m -run '^TestScripts$$' ./cmd/gander
+	$(UNIT) $(GO) test -tags embedded -timeout 25m -skip '$(PROOFS)' $$($(GO) list ./... | grep $(PLAIN))
+
+UNIT   := GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)'
+PROOFS := ^(TestProbe|TestLimits|TestFilesInMemory|TestKills)$$
+# Packages whose tests start programs, each slow to start with the detector: they have it in races.
+PLAIN  := -e /sandbox/local$$ -e /sandbox/docker$$ -e /conformance/mcp$$ -e /conformance/acp$$ -e /cmd/dist$$
+
+.PHONY: races
+races: # with the race detector what unit has without it: ten minutes and more
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -skip '$(PROOFS)' ./sandbox/local ./sandbox/docker
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -run '^TestScripts$$' ./cmd/gander
 
 .PHONY: proofs
 proofs: supervisor # as released: repetitions that the race detector would make slow, and the catalogue of escapes

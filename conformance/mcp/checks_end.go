@@ -35,12 +35,12 @@ func (p *probe) escapes() []escape {
 	}
 	return []escape{
 		{"forks", `sleep 600 & sleep 600 & {ready}; wait`},
-		{"leaves the session", `setsid sleep 600 </dev/null >/dev/null 2>&1 & {ready}; sleep 600`},
+		{"leaves the session", `setsid sh -c "{ready}; exec sleep 600" </dev/null >/dev/null 2>&1 & sleep 600`},
 		{"ignores TERM", `trap '' TERM INT HUP; {ready}; while :; do sleep 1; done`},
-		{"forks twice", `( ( setsid sh -c 'trap "" TERM HUP; sleep 600' </dev/null >/dev/null 2>&1 & ) & ); {ready}; sleep 600`},
+		{"forks twice", `( ( setsid sh -c "trap '' TERM HUP; {ready}; sleep 600" </dev/null >/dev/null 2>&1 & ) & ); sleep 600`},
 		{"nohup", `nohup sleep 600 </dev/null >/dev/null 2>&1 & {ready}; wait`},
 		{"many", `for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 600 & done; {ready}; wait`},
-		{"keeps forking", `setsid sh -c 'i=0; while [ $i -lt 400 ]; do i=$((i+1)); (setsid sleep 600 &) ; sleep 0.01; done' </dev/null >/dev/null 2>&1 & {ready}; sleep 600`},
+		{"keeps forking", `setsid sh -c "{ready}; "'i=0; while [ $i -lt 400 ]; do i=$((i+1)); (setsid sleep 600 &) ; sleep 0.01; done' </dev/null >/dev/null 2>&1 & sleep 600`},
 	}
 }
 

@@ -6,9 +6,9 @@ package ignore
 // [mostWork] is hidden: who writes a rules file keeps nobody waiting with it.
 type work int
 
-// mostWork is a second where a step takes 30 ns, and a hundred times what is needed for
+// mostWork is half a second where a step takes 30 ns, and many times what is needed for
 // a path of 300 bytes and the largest rules files that people have.
-const mostWork work = 1 << 25
+const mostWork work = 1 << 24
 
 func (w *work) tooMuch() bool { return *w > mostWork }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -80,8 +81,12 @@ func (d *Driver) startSupervisor(p plan, within *bounds, stderr io.Writer) (proc
 	})
 	if err != nil {
 		_ = conn.Close()
+		refused := p.process.namespaces && namespaceRefused(err)
+		if path, ok := errors.AsType[*fs.PathError](err); ok && refused {
+			err = path.Err // what was started is beside the point, and may have no name
+		}
 		err = fmt.Errorf("starting the supervisor: %w", err)
-		if p.process.namespaces && namespaceRefused(err) {
+		if refused {
 			err = &refusal{err}
 		}
 		return nil, nil, 0, err
