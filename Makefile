@@ -12,7 +12,7 @@ GO      ?= go
 NPM     ?= npm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-# How much of the long proofs runs: `make check` and `make soak` differ only here.
+# How much of the long proofs runs: `make check` and `make soak` differ here, and in GANDER_EVERYWHERE.
 FUZZTIME      ?= 20
 FUZZTIME_REST ?= 6
 CANCEL_RUNS   ?= 50
@@ -57,6 +57,9 @@ CLIENTS  := conformance/node_modules/.installed
 GOOSE    := $(CURDIR)/sandbox/node_modules/@aaif/goose-binary-linux-x64/bin/goose
 OPENCODE := $(CURDIR)/sandbox/node_modules/opencode-linux-x64/bin/opencode
 
+# When a part of check begins: on a slow machine they take an hour and more.
+CLOCK = @date -u '+%T UTC: $@'
+
 ##@ Targets
 
 .PHONY: help
@@ -96,6 +99,7 @@ check: deps lint unit proofs plain-images e2e fuzz ## everything that can be tes
 
 .PHONY: lint
 lint: vet ## formatting, vet on three systems, staticcheck, deadcode, errcheck, tidiness
+	$(CLOCK)
 	@echo gofumpt; found="$$($(GO) run $(GOFUMPT) -l .)"; test -z "$$found" || { echo "$$found" >&2; exit 1; }
 	$(GO) mod tidy -diff
 	$(GO) fix -diff ./...
@@ -107,12 +111,14 @@ lint: vet ## formatting, vet on three systems, staticcheck, deadcode, errcheck, 
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIME (20s), the others for FUZZTIME_REST (6s); as many at once as there are processors
+	$(CLOCK)
 	@grep -rHo --exclude-dir=node_modules --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort \
 	  | sed -E 's|^(.*)/[^/]*:func (.*)|\1 \2|' \
 	  | xargs -P "$$(nproc)" -n 2 bash -c 't=$(FUZZTIME_REST); case "$$0 $$1" in *" FuzzStream"|*" FuzzDispatch"|./developer/editor*|./developer/shell*|./sandbox/ignore*) t=$(FUZZTIME) ;; esac; GO="$(GO)" exec .ci/fuzz "$$0" "$$1" "$$t"'
 
 .PHONY: soak
-soak: ## the long proofs: thousands of cancels, calls and races, ten minutes of each fuzz target
+soak: export GANDER_EVERYWHERE := 1
+soak: ## the long proofs: thousands of cancels, calls and races, every agent in every sandbox, ten minutes of each fuzz target
 	$(MAKE) deps
 	$(MAKE) races
 	$(MAKE) proofs SHELL_CANCELS=10000 SHELL_CALLS=1000000 RACE_ROUNDS=10000 SANDBOX_KILLS=10000 STORE_KILLS=1900 POWER_LOSSES=200 LOOP_EVENTS=1000000 LIVE_SECONDS=60 PROOF_TIMEOUT=6h
@@ -142,12 +148,13 @@ dist: ## the release in dist/: archives of six platforms, sums, lists of parts, 
 
 .PHONY: unit
 unit: supervisor ## unit tests, wire goldens and scripts, with the race detector where the concurrency is gander's own
+	$(CLOCK)
 	@mkdir -p '$(PICTURES)'
 	@# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race $(KEEP) -timeout 25m -skip '^(TestScripts|TestEnforcesOrdinaryUser)$$' \
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -vet=off $(KEEP) -timeout 25m -skip '^(TestScripts|TestEnforcesOrdinaryUser)$$' \
 	  $$($(GO) list ./... | grep -v $(PLAIN) -e /conformance/e2e -e /conformance/bench)
-	$(UNIT) $(GO) test -tags embedded -timeout 25m -run '^TestScripts$$' ./cmd/gander
-	$(UNIT) $(GO) test -tags embedded -timeout 25m -skip '$(PROOFS)' $$($(GO) list ./... | grep $(PLAIN))
+	$(UNIT) $(GO) test -vet=off -tags embedded -timeout 25m -run '^TestScripts$$' ./cmd/gander
+	$(UNIT) $(GO) test -vet=off -tags embedded -timeout 25m -skip '$(PROOFS)' $$($(GO) list ./... | grep $(PLAIN))
 
 UNIT   := GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)'
 PROOFS := ^(TestProbe|TestLimits|TestFilesInMemory|TestKills)$$
@@ -161,6 +168,7 @@ races: # with the race detector what unit has without it: ten minutes and more
 
 .PHONY: proofs
 proofs: supervisor # as released: repetitions that the race detector would make slow, and the catalogue of escapes
+	$(CLOCK)
 	@# One after the other what uses up the processes of a user, and only then the rest.
 	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestFilesInMemory|TestEmbedded|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
@@ -185,6 +193,7 @@ podman: build docker $(AGENTS) # the docker sandbox with Podman in Docker's plac
 
 .PHONY: e2e
 e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in every sandbox; and the bench, briefly
+	$(CLOCK)
 	@mkdir -p '$(PICTURES)'
 	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' GANDER_CANCEL_RUNS='$(CANCEL_RUNS)' GANDER_CRASH_RUNS='$(CRASH_RUNS)' GANDER_CRASH_LOSSES='$(CRASH_LOSSES)' GANDER_MODEL_DOWN_SECONDS='$(MODEL_DOWN)' \
 	  $(GO) test -tags embedded -count=1 -p 1 $(KEEP) -timeout '$(E2E_TIMEOUT)' ./conformance/e2e ./conformance/bench

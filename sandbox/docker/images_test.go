@@ -11,6 +11,8 @@ import (
 
 	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/client"
+
+	"gander.dev/gander/sandbox/sandboxtest"
 )
 
 // TestImageByBuildKit: BuildKit builds an agent's own Dockerfile, too, and what it builds
@@ -46,7 +48,11 @@ func TestImageByBuildKit(t *testing.T) {
 	t.Cleanup(func() { dropBuildCache(t, cli, before) })
 	const agent, name = "opencode", "gander-test-opencode:latest"
 	var built, sealed []string
-	for range 2 {
+	builds := 1
+	if sandboxtest.Everywhere() {
+		builds = 2
+	}
+	for range builds {
 		if err := c.buildWith(t.Context(), cli, agent, name, build.BuilderBuildKit); err != nil {
 			t.Fatal(err)
 		}
@@ -59,10 +65,10 @@ func TestImageByBuildKit(t *testing.T) {
 		dropLater(t, cli, id)
 		sealed = append(sealed, id)
 	}
-	if built[0] == built[1] {
+	if builds > 1 && built[0] == built[1] {
 		t.Error("the control: both builds were the same before")
 	}
-	if sealed[0] != sealed[1] {
+	if builds > 1 && sealed[0] != sealed[1] {
 		t.Errorf("two builds are %s and %s", sealed[0], sealed[1])
 	}
 }

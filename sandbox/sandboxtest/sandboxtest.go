@@ -23,6 +23,10 @@ const patience = 30 * time.Second
 // NewDriver makes the driver under test.
 type NewDriver func(*testing.T) sandbox.Driver
 
+// Everywhere reports whether tests that take long run in every place they can, as soak
+// wants it (GANDER_EVERYWHERE=1), or only in those that differ most.
+func Everywhere() bool { return os.Getenv("GANDER_EVERYWHERE") == "1" }
+
 // Env is the environment that commands of the tests get, besides a mark.
 func Env(more ...string) []string {
 	return append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}, more...)
