@@ -38,6 +38,13 @@ func ParseContentBlock(raw ContentBlock) Content {
 	return c
 }
 
+// ContentType is the type of a raw content block, which must be valid JSON: text, image,
+// audio, resource_link or resource. It costs less than [ParseContentBlock].
+func ContentType(raw ContentBlock) string {
+	kind, _ := text(member(raw, "type"))
+	return kind
+}
+
 // TextBlock is a content block of text.
 func TextBlock(text string) ContentBlock {
 	return encode(struct {
@@ -57,7 +64,7 @@ func (r *PromptRequest) check() error {
 }
 
 func checkBlock(block ContentBlock) error {
-	switch kind, _ := text(member(block, "type")); kind {
+	switch kind := ContentType(block); kind {
 	case "text":
 		return needStrings(block, "text")
 	case "image", "audio":

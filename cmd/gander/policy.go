@@ -123,6 +123,20 @@ type shownSetting struct {
 	Origin policy.Origin `json:"origin"`
 }
 
+// words are the value for people: a zero says that nobody set it.
+func (s shownSetting) words() string {
+	unset := s.Value == "0" || s.Value == "0s"
+	switch {
+	case s.Value == "":
+		return "-"
+	case strings.HasPrefix(s.Key, "limits.") && unset:
+		return "as the sandbox has it"
+	case strings.HasPrefix(s.Key, "model.max") && unset, strings.HasPrefix(s.Key, "limits.") && strings.HasPrefix(s.Value, "-"):
+		return "no limit"
+	}
+	return s.Value
+}
+
 func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	e := cfg.EffectivePolicy()
 	s := shownPolicy{
@@ -164,11 +178,7 @@ func (s shownPolicy) print(out io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%-18s %s\n", "protected files", strings.Join(at(s.Protected), " "))
 	for _, set := range s.Settings {
-		value := set.Value
-		if value == "" {
-			value = "-"
-		}
-		fmt.Fprintf(&text, "%-18s %-28s %s\n", set.Key, visible(value), printable(set.Origin.String()))
+		fmt.Fprintf(&text, "%-18s %-28s %s\n", set.Key, visible(set.words()), printable(set.Origin.String()))
 	}
 	if len(s.Refused) > 0 {
 		fmt.Fprintf(&text, "\n%s asks for more; see gander policy check.\n", printable(filepath.Join(s.Project, config.ProjectFile)))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +52,7 @@ on stderr. A prompt after the last turn is answered with an error that says so.`
 func (a *app) replay(ctx context.Context, file string, speed float64, traceFile string) error {
 	recording, err := replay.Read(ctx, file)
 	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, replay.ErrEmpty), errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, replay.ErrEmpty), errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EISDIR):
 		return usageError("%s cannot be played: %v", file, err)
 	case err != nil:
 		return fmt.Errorf("%s cannot be played: %w", file, err)

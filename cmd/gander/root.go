@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/cmd/gander/internal/config"
@@ -44,6 +46,26 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// flagProblem is what is wrong with a flag, in words for people: what pflag and strconv say
+// is for programmers.
+func flagProblem(err error) string {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err.Error()
+	}
+	flag := invalid.GetFlag()
+	takes := map[string]string{
+		"bool": "true or false", "int": "a whole number", "int64": "a whole number", "float64": "a number", "duration": "a time, as 90s, 5m or 1h30m",
+	}[flag.Value.Type()]
+	switch {
+	case takes == "":
+		return err.Error()
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Sprintf("--%s is %s, which is too large a number", flag.Name, invalid.GetValue())
+	}
+	return fmt.Sprintf("--%s is %q; it takes %s", flag.Name, invalid.GetValue(), takes)
 }
 
 // stdio are the streams of a run of gander.
@@ -159,7 +181,7 @@ yours, no network but the model, no key inside, nothing left behind.`,
 	}
 	a.globalFlags(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError("%v; see %s --help", err, cmd.CommandPath())
+		return usageError("%s; see %s --help", flagProblem(err), cmd.CommandPath())
 	})
 	root.AddCommand(a.acpCommand(), a.mcpCommand(), a.runCommand(), a.demoCommand(), a.routeCommand(), a.agentCommand(), a.providerCommand(), a.sessionCommand(), a.serveCommand(), a.loopCommand(), a.sandboxCommand(), a.policyCommand(),
 		a.setupCommand(), a.doctorCommand(), a.configCommand(), a.conformanceCommand(), a.replayCommand(), a.versionCommand())

@@ -69,3 +69,26 @@ func TestChoicesAreCompleted(t *testing.T) {
 		}
 	}
 }
+
+// Who gives a flag what it does not take is told what it takes, not how that was parsed.
+func TestFlagsSayWhatTheyTake(t *testing.T) {
+	wrong := 0
+	for _, c := range commands(t) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			for _, value := range []string{"abc", "99999999999999999999999"} {
+				err := c.Flags().Set(f.Name, value)
+				if err == nil {
+					continue
+				}
+				wrong++
+				said := flagProblem(err)
+				if strings.Contains(said, "strconv") || strings.Contains(said, "time:") || !strings.Contains(said, "--"+f.Name) || !strings.Contains(said, value) {
+					t.Errorf("%s: %s", c.CommandPath(), said)
+				}
+			}
+		})
+	}
+	if wrong < 20 {
+		t.Errorf("only %d values were wrong", wrong)
+	}
+}

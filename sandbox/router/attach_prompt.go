@@ -18,8 +18,8 @@ const goOn = "A fork of this session is an ordinary one, which goes on with the 
 // instruction has it is over: the editor shows that one as the answer. A cancel ends
 // the waiting and not the loop.
 func (a *attachment) prompt(ctx context.Context, req *acp.PromptRequest) (*acp.PromptResponse, error) {
-	if len(req.Prompt) == 0 {
-		return nil, acp.InvalidParams("prompt is empty", nil)
+	if err := canBeAnswered(req.Prompt); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -361,8 +361,8 @@ func (r *Router) Prompt(ctx context.Context, req *acp.PromptRequest) (*acp.Promp
 	if err != nil {
 		return nil, err
 	}
-	if len(req.Prompt) == 0 {
-		return nil, acp.InvalidParams("prompt is empty", nil)
+	if err := canBeAnswered(req.Prompt); err != nil {
+		return nil, err
 	}
 	meta := aliases(req.Meta)
 	if err := s.asAliased(ctx, meta); err != nil {
@@ -380,6 +380,20 @@ func (r *Router) Prompt(ctx context.Context, req *acp.PromptRequest) (*acp.Promp
 		acp.AfterReply(ctx, t.dequeue)
 	}
 	return resp, err
+}
+
+// canBeAnswered refuses a prompt that agents would answer with nothing: goose and opencode
+// drop audio without a word.
+func canBeAnswered(prompt []acp.ContentBlock) error {
+	if len(prompt) == 0 {
+		return acp.InvalidParams("prompt is empty", nil)
+	}
+	for i, block := range prompt {
+		if acp.ContentType(block) == "audio" {
+			return acp.InvalidParams(fmt.Sprintf("prompt[%d] is audio, which is not taken here (promptCapabilities.audio is false); send its words as text", i), nil)
+		}
+	}
+	return nil
 }
 
 // Cancel implements acp.Agent: the running turn and every waiting one end as

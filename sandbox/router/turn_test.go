@@ -336,7 +336,7 @@ func TestUpdatesBetweenTurns(t *testing.T) {
 	}
 }
 
-func TestUnknownSessionAndEmptyPrompt(t *testing.T) {
+func TestPromptsThatCannotBeAnswered(t *testing.T) {
 	r := newRig(t, nil)
 	if got := r.ask(t, "nobody", "x"); errorCode(got.err) != acp.CodeResourceNotFound {
 		t.Errorf("unknown session: %v", got.err)
@@ -344,5 +344,11 @@ func TestUnknownSessionAndEmptyPrompt(t *testing.T) {
 	_, err := r.editor.Conn.Prompt(t.Context(), &acp.PromptRequest{SessionID: r.open(t).SessionID})
 	if errorCode(err) != acp.CodeInvalidParams {
 		t.Errorf("empty prompt: %v", err)
+	}
+	_, err = r.editor.Conn.Prompt(t.Context(), &acp.PromptRequest{SessionID: r.open(t).SessionID, Prompt: []acp.ContentBlock{
+		acp.TextBlock("what do I say?"), acp.ContentBlock(`{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}`),
+	}})
+	if errorCode(err) != acp.CodeInvalidParams || !strings.Contains(err.Error(), "prompt[1] is audio") {
+		t.Errorf("audio: %v", err)
 	}
 }
