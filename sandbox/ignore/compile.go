@@ -52,7 +52,7 @@ type compiled struct {
 // maxRules bounds the rules of one file, and maxRulesSize their size.
 const (
 	maxRules     = 50_000
-	maxRulesSize = maxSize
+	maxRulesSize = 2 * maxSize
 )
 
 func compileSource(s Source, o Options, d dialect) *compiled {

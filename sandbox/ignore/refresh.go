@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// The most rules files below a root, and bytes of rules, that are followed. An
+// The most rules files below a root, and the size of rules, that are followed. An
 // agent can make many; beyond, a directory's rules count as unreadable.
 const (
 	maxFiles = 4096
-	maxTotal = 8 << 20
+	maxTotal = 16 << 20
 )
 
 // current is the Matcher for what is in a directory, after a look at the rules

@@ -68,12 +68,19 @@ func TestWorkIsTheSameAlways(t *testing.T) {
 // What rules become is bounded, too, and not only their text.
 func TestExpressionsAreBounded(t *testing.T) {
 	for name, text := range map[string]string{
-		"wildcards": strings.Repeat("a*"+strings.Repeat("x", 100)+"*b\n", 1200),
-		"braces":    strings.Repeat("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"+strings.Repeat("x", 3000)+"\n", 10),
+		"wildcards": strings.Repeat("a*"+strings.Repeat("x", 100)+"*b\n", 2200),
+		"braces":    strings.Repeat("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"+strings.Repeat("x", 3000)+"\n", 20),
 	} {
 		if c := compileSource(Source{Text: text}, Options{}, dialect{}); !c.tooMany || c.size > maxRulesSize+maxLine*10*maxAlternatives {
 			t.Errorf("%s: %d rules of %d", name, len(c.rules), c.size)
 		}
+	}
+	plain := strings.Builder{}
+	for i := range maxRules {
+		fmt.Fprintf(&plain, "a/file/%012d\n", i)
+	}
+	if c := compileSource(Source{Text: plain.String()}, Options{}, dialect{}); c.tooMany || plain.Len() > maxSize {
+		t.Errorf("%d plain rules of %d are too many", len(c.rules), c.size)
 	}
 	// Every slash is a way to what is hidden, and each way an expression.
 	long := Compile([]Source{{Text: strings.Repeat(strings.Repeat("*/a/", 500)+"b\n", 10)}}, Options{})
