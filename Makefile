@@ -13,7 +13,7 @@ NPM     ?= npm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 # How much of the long proofs runs: `make check` and `make soak` differ here, and in GANDER_EVERYWHERE.
-FUZZTIME      ?= 20
+FUZZTIME      ?= 15
 FUZZTIME_REST ?= 6
 CANCEL_RUNS   ?= 50
 CRASH_RUNS    ?= 8
@@ -110,7 +110,7 @@ lint: vet ## formatting, vet on three systems, staticcheck, deadcode, errcheck, 
 	  | sed '/\tdefer /d' || true)"; test -z "$$found" || { echo "$$found" >&2; exit 1; } # a deferred clean-up may fail in peace
 
 .PHONY: fuzz
-fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIME (20s), the others for FUZZTIME_REST (6s); as many at once as there are processors
+fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIME (15s), the others for FUZZTIME_REST (6s); as many at once as there are processors
 	$(CLOCK)
 	@grep -rHo --exclude-dir=node_modules --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort \
 	  | sed -E 's|^(.*)/[^/]*:func (.*)|\1 \2|' \
