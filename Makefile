@@ -15,7 +15,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # How much of the long proofs runs: `make check` and `make soak` differ here, and in GANDER_EVERYWHERE.
 FUZZTIME      ?= 15
 FUZZTIME_REST ?= 6
-CANCEL_RUNS   ?= 50
+CANCEL_RUNS   ?= 30
 CRASH_RUNS    ?= 8
 CRASH_LOSSES  ?= 3
 MODEL_DOWN    ?= 1
