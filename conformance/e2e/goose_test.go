@@ -45,9 +45,10 @@ func TestGooseAloneKeepsNoPromise(t *testing.T) {
 		w.markedCommand(m, "(setsid sleep 600 </dev/null >/dev/null 2>&1 &); sleep 600"), says("not reached")))
 	eventually(t, "the command to run", func() bool { return len(marked(t, m)) > 1 })
 
-	if !slices.ContainsFunc(descendants(t, e.pid()), func(d proc) bool { return bytes.Contains(d.environ, []byte(canary)) }) {
-		t.Error("no child of goose has the key in its environment: the search cannot find it")
-	}
+	// A process has no environment for the moment of its exec, hence the patience.
+	eventually(t, "a child of goose with the key in its environment: the search cannot find it", func() bool {
+		return slices.ContainsFunc(descendants(t, e.pid()), func(d proc) bool { return bytes.Contains(d.environ, []byte(canary)) })
+	})
 	s.cancel()
 	turn := p.end()
 	if tool, _ := turn.tool(0); !strings.Contains(tool.text(), "FOUND") {

@@ -29,7 +29,7 @@ func TestDeveloperTools(t *testing.T) {
 		shell, edit := w.cell.developerTool("shell"), w.cell.developerTool("text_editor")
 
 		turn := s.prompt(script(t,
-			step{"tool": shell, "args": map[string]any{"command": "echo visible; sleep 1; echo late; cat \"$(printf .en; printf v)\""}},
+			step{"tool": shell, "args": map[string]any{"command": "echo visible; sleep 3; echo late; cat \"$(printf .en; printf v)\""}},
 			step{"tool": edit, "args": map[string]any{"command": "write", "path": project + "/made.txt", "file_text": "made\n"}},
 			step{"text": "{{last_tool_result}}"},
 		)).done("end_turn")
