@@ -95,7 +95,7 @@ demo: build debian $(AGENTS) ## real agents in sandboxes answer a prompt, edit a
 	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' bin/gander demo
 
 .PHONY: check
-check: deps lint unit proofs e2e fuzz ## everything that can be tested here; nothing skips
+check: deps lint unit proofs e2e fuzz ## every test, the long ones in a part of the places that soak has; nothing skips
 
 .PHONY: lint
 lint: vet ## formatting, vet on three systems, staticcheck, deadcode, errcheck, tidiness

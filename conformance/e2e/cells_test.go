@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The suite runs over every agent in every kind of sandbox. A further agent, or a
+// The suite runs over every agent in every kind of sandbox, in check in a part of the pairs. A further agent, or a
 // further driver, joins by one entry of these lists.
 var (
 	agents = []*agent{

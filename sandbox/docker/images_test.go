@@ -16,7 +16,7 @@ import (
 )
 
 // TestImageByBuildKit: BuildKit builds an agent's own Dockerfile, too, and what it builds
-// again from nothing is the same image. The one of opencode has all that goose's has.
+// again from nothing, in soak, is the same image. The one of opencode has all that goose's has.
 func TestImageByBuildKit(t *testing.T) {
 	cli := daemon(t)
 	c := buildContext{dir: t.TempDir(), processor: runtime.GOARCH, output: t.Output(), base: baseImage, fresh: true}

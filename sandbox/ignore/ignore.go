@@ -28,6 +28,7 @@
 // A rules file that cannot be read (too large, not a regular file, no permission,
 // not text) leaves the rules that held before. When there were none, everything
 // in its directory is hidden until it is mended: broken rules never mean no rules.
+// A path that takes too long to compare with the rules is hidden, too (work.go).
 package ignore
 
 // Defaults are the rules where there is no rules file, as in classic goose.
