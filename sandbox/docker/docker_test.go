@@ -29,6 +29,13 @@ import (
 // stranger is a user that no machine has.
 const stranger = 12345
 
+// inRootsToo runs a test that takes long for root's project, where tests run everywhere.
+func inRootsToo(t *testing.T, test func(t *testing.T)) {
+	if sandboxtest.Everywhere() {
+		t.Run("root's project", test)
+	}
+}
+
 func TestDriver(t *testing.T) {
 	needDaemon(t)
 	t.Run("root's project", func(t *testing.T) { sandboxtest.TestDriver(t, newDriver, -1) })
@@ -45,9 +52,7 @@ func TestKills(t *testing.T) {
 
 func TestWrites(t *testing.T) {
 	needDaemon(t)
-	if sandboxtest.Everywhere() {
-		t.Run("root's project", func(t *testing.T) { sandboxtest.TestWrites(t, newDriver, -1) })
-	}
+	inRootsToo(t, func(t *testing.T) { sandboxtest.TestWrites(t, newDriver, -1) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestWrites(t, newAttached, stranger) })
 }
 
@@ -63,25 +68,19 @@ func TestCloseGit(t *testing.T) {
 
 func TestOrdinaryWork(t *testing.T) {
 	needDaemon(t)
-	if sandboxtest.Everywhere() {
-		t.Run("root's project", func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, -1) })
-	}
+	inRootsToo(t, func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, -1) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, stranger) })
 }
 
 func TestDownloads(t *testing.T) {
 	needDaemon(t)
-	if sandboxtest.Everywhere() {
-		t.Run("root's project", func(t *testing.T) { sandboxtest.TestDownloads(t, newDriver, -1) })
-	}
+	inRootsToo(t, func(t *testing.T) { sandboxtest.TestDownloads(t, newDriver, -1) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestDownloads(t, newAttached, stranger) })
 }
 
 func TestHideGit(t *testing.T) {
 	needDaemon(t)
-	if sandboxtest.Everywhere() {
-		t.Run("root's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1) })
-	}
+	inRootsToo(t, func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newAttached, stranger) })
 }
 
