@@ -69,7 +69,7 @@ func (l *lineReader) keepTail(part []byte) {
 
 // lastMember matches an id that is the last member of a message. What closes a
 // line closes the message itself, so that nothing inside it is taken for the id.
-var lastMember = regexp.MustCompile(`,\s*"id"\s*:\s*(-?[0-9]{1,40}|"[^"\\]{0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+var lastMember = regexp.MustCompile(`,\s*"id"\s*:\s*(-?[0-9]+|"[^"\\]*")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
 // lostID is the id of the line that was too long, where it can be known: it comes
 // before the bulk of the message, or at its end. Otherwise nil.
@@ -77,7 +77,7 @@ func (l *lineReader) lostID() json.RawMessage {
 	if id := leadingID(l.head); id != nil {
 		return id
 	}
-	if m := lastMember.FindSubmatch(l.tail); m != nil {
+	if m := lastMember.FindSubmatch(l.tail); m != nil && json.Valid(m[1]) {
 		return m[1]
 	}
 	return nil

@@ -74,6 +74,7 @@ func TestLostID(t *testing.T) {
 		{"before the version at the end", `{"method":"m","params":{"x":"BULK"},"id":"q","jsonrpc":"2.0"}` + "\r", `"q"`},
 		{"inside a string at the end", `{"method":"m","params":{"x":"BULK,"id":12}"}}`, ""},
 		{"of something inside", `{"method":"m","params":{"x":"BULK","id":12}}`, ""},
+		{"not JSON", `{"params":{"x":"BULK"},"id":012}`, ""},
 		{"none", `BULK`, ""},
 	}
 	for _, tt := range tests {
