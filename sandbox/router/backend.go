@@ -53,9 +53,8 @@ type backend struct {
 	before *backend // what it takes the place of; it starts when nothing of that is left
 
 	// Guarded by the session's mu.
-	turn      *turn // the one it answers
-	replaced  bool  // the person chose another one
-	populated bool  // the agent may run in sb, which is constant then
+	turn     *turn // the one it answers
+	replaced bool  // the person chose another one
 
 	policy   SandboxPolicy
 	examined *Examined
@@ -212,9 +211,7 @@ func (b *backend) open(params sandbox.SessionParams) error {
 	if params.ResumeID != "" {
 		params.ResumeWords = b.s.lastSaid(b.ctx, b.agent)
 	}
-	b.s.mu.Lock()
-	b.populated = true
-	b.s.mu.Unlock()
+	b.s.r.populate(b)
 	var err error
 	if b.conv, err = b.agent.Open(b.ctx, b.sb, params); err != nil {
 		b.astray = params.ResumeID != "" && !errors.Is(err, context.DeadlineExceeded)
@@ -392,6 +389,7 @@ func (b *backend) release() {
 		if err := b.sb.Close(); err != nil {
 			b.s.log.Error("closing the sandbox", "err", err)
 		}
+		b.s.r.depopulate(b)
 	}
 	if b.made.Rules != nil && b.made.Rules.GitStore != "" {
 		if err := registry.RemoveDir(b.made.Rules.GitStore); err != nil {

@@ -358,12 +358,12 @@ func commandUndo(ctx context.Context, call commandCall) (string, error) {
 	}
 	hold, stop := context.WithTimeout(ctx, editorTime)
 	defer stop()
-	release, err := call.s.holdNames(hold, nil, undoTime)
+	release, err := call.s.r.holdNames(hold, undoTime)
 	if err != nil {
 		return "", fmt.Errorf("nothing was undone, as files could be moved inside meanwhile (%w); try again, or close the session and say: gander session undo %s", err, call.s.id)
 	}
+	defer release()
 	done, err := tree.Undo(ctx, string(call.s.id))
-	release()
 	switch {
 	case errors.Is(err, changes.ErrNothing):
 		return "There is nothing to undo: no turn of this session has changed a file, or all are undone.", nil

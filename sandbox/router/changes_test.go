@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/changes"
 	"gander.dev/gander/sessions"
 )
@@ -239,7 +238,7 @@ func TestUndoWithoutAHold(t *testing.T) {
 	if said := undo(); !strings.Contains(said, "nothing was undone") || !strings.Contains(said, "gander session undo") || p.read(t, "a.txt") != "one\n2\n" {
 		t.Errorf("it says %q, and a.txt is %q", said, p.read(t, "a.txt"))
 	}
-	p.driver.holdErr = sandbox.ErrGone
+	_ = p.driver.last().Close()
 	if said := undo(); !strings.Contains(said, "modified a.txt") || p.read(t, "a.txt") != "one\ntwo\n" {
 		t.Errorf("it says %q, and a.txt is %q", said, p.read(t, "a.txt"))
 	}

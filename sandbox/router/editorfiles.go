@@ -178,7 +178,7 @@ func (b *backend) reach(ctx context.Context, path string, write bool, do func(ct
 	}
 	ctx, done := context.WithTimeout(ctx, editorTime)
 	defer done()
-	release, err := b.s.holdNames(ctx, b, editorTime+time.Second)
+	release, err := b.s.r.holdNames(ctx, editorTime+time.Second)
 	if err != nil {
 		b.s.log.Debug("files are not taken from the editor", "err", err)
 		return errNotEditors
@@ -229,27 +229,32 @@ func (b *backend) mayWrite(ctx context.Context, real string) bool {
 	return may || err != nil && !b.sb.Info().Isolated
 }
 
-// holdNames keeps every sandbox of this gander that works in the same place from
-// renaming and linking. A sandbox that isolates and cannot be held must not have the
-// editor followed its paths; one that does not isolate could do itself whatever it
-// would have the editor do.
-func (s *session) holdNames(ctx context.Context, own *backend, atMost time.Duration) (release func() bool, err error) {
+// holdNames keeps every sandbox of this gander, also of sessions that are being closed,
+// from renaming and linking, and nothing begins to run in another one meanwhile. A
+// sandbox that isolates and cannot be held must not have the editor followed its paths;
+// one that does not isolate could do itself whatever it would have the editor do.
+func (r *Router) holdNames(ctx context.Context, atMost time.Duration) (release func() bool, err error) {
+	r.holding.RLock()
 	var releases []func() bool
 	all := sync.OnceValue(func() bool {
 		lasted := true
-		for _, r := range releases {
-			lasted = r() && lasted
+		for _, one := range releases {
+			lasted = one() && lasted
 		}
+		r.holding.RUnlock()
 		return lasted
 	})
-	for _, b := range s.r.populated(own) {
-		r, err := b.hold(ctx, atMost)
+	r.mu.Lock()
+	populated := slices.Clone(r.populated)
+	r.mu.Unlock()
+	for _, b := range populated { // all who hold them do so in one order, and do not wait for each other
+		one, err := b.hold(ctx, atMost)
 		if err != nil {
 			all()
 			return nil, err
 		}
-		if r != nil {
-			releases = append(releases, r)
+		if one != nil {
+			releases = append(releases, one)
 		}
 	}
 	return all, nil
@@ -263,37 +268,33 @@ func (b *backend) hold(ctx context.Context, atMost time.Duration) (release func(
 			return release, nil
 		}
 	}
-	if errors.Is(err, sandbox.ErrGone) || !b.sb.Info().Isolated {
+	if !b.sb.Info().Isolated {
 		return nil, nil
+	}
+	if errors.Is(err, sandbox.ErrGone) { // its supervisor has ended, what runs in it perhaps not yet
+		select {
+		case <-b.sb.Done():
+			return nil, nil
+		case <-ctx.Done():
+		}
 	}
 	return nil, fmt.Errorf("the %s sandbox of %s: %w", b.driver.Name(), b.agent.Name(), err)
 }
 
-// populated are the backends of all sessions whose sandboxes something may run in, in
-// a fixed order, so that two who hold them all do not wait for each other; own, unless
-// nil, is among them.
-func (r *Router) populated(own *backend) []*backend {
+// populate notes that something may run in b's sandbox from now on.
+func (r *Router) populate(b *backend) {
+	r.holding.Lock()
+	defer r.holding.Unlock()
 	r.mu.Lock()
-	open := make([]*session, 0, len(r.sessions))
-	for _, s := range r.sessions {
-		open = append(open, s)
-	}
-	r.mu.Unlock()
-	var all []*backend
-	for _, s := range open {
-		s.mu.Lock()
-		for _, b := range []*backend{s.backend, s.leaving} {
-			if b != nil && b != own && b.populated && !slices.Contains(all, b) {
-				all = append(all, b)
-			}
-		}
-		s.mu.Unlock()
-	}
-	if own != nil {
-		all = append(all, own)
-	}
-	slices.SortStableFunc(all, func(a, b *backend) int { return strings.Compare(string(a.s.id), string(b.s.id)) })
-	return all
+	defer r.mu.Unlock()
+	r.populated = append(r.populated, b)
+}
+
+// depopulate notes that b's sandbox is closed.
+func (r *Router) depopulate(b *backend) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.populated = slices.DeleteFunc(r.populated, func(p *backend) bool { return p == b })
 }
 
 // readEditor is the text of a file as the person sees it, or errNotEditors.

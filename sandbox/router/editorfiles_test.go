@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
@@ -298,6 +299,123 @@ func TestFilesWhileAnotherAgentStarts(t *testing.T) {
 	if held := r.journal.count("hold") - before; held != 2 {
 		t.Errorf("names were held in %d sandboxes, not in both", held)
 	}
+}
+
+// Whatever has not ended is held, also when its session is no longer open.
+func TestFilesWhileOthersEnd(t *testing.T) {
+	for name, leave := range map[string]func(t *testing.T, r *rig, other acp.SessionID){
+		"the session is closed": func(t *testing.T, r *rig, other acp.SessionID) {
+			go func() {
+				_, _ = r.editor.Conn.CloseSession(context.Background(), &acp.CloseSessionRequest{SessionID: other})
+			}()
+			r.journal.wait(t, "cancel", 1)
+		},
+		"the session is deleted": func(t *testing.T, r *rig, other acp.SessionID) {
+			go func() {
+				_, _ = r.editor.Conn.DeleteSession(context.Background(), &acp.DeleteSessionRequest{SessionID: other})
+			}()
+			r.journal.wait(t, "cancel", 1)
+		},
+		"the agent is replaced twice": func(t *testing.T, r *rig, other acp.SessionID) {
+			r.mustSet(t, other, optionAgent, "swan")
+			r.mustSet(t, other, optionAgent, "duck")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			project := t.TempDir()
+			writeFile(t, project, "a.txt", "saved")
+			goOn := make(chan struct{})
+			r, _ := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+				if _, err := ask(methodReadTextFile, map[string]any{"path": project + "/a.txt"}); err != nil {
+					t.Error(err)
+				}
+			}, func(r *rig) {
+				r.opts.CancelDeadline = patience
+				read := r.agent.onTurn
+				r.agent.onTurn = func(ctx context.Context, c *fakeConv, text string) (*acp.PromptResponse, error) {
+					if text != "work" {
+						return read(ctx, c, text)
+					}
+					<-goOn
+					return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+				}
+			})
+			other := r.editor.NewSession(t, project).SessionID
+			end := r.prompt(t, other, "work")
+			r.journal.wait(t, "prompt work in mode auto", 1)
+			leave(t, r, other)
+			r.wantStop(t, r.editor.NewSession(t, project).SessionID, "read", acp.StopEndTurn)
+			if held := r.journal.count("hold"); held != 2 {
+				t.Errorf("names were held in %d sandboxes, not in both", held)
+			}
+			close(goOn)
+			<-end
+		})
+	}
+}
+
+// A sandbox whose supervisor has ended cannot be held, and is waited for: something may
+// run in it until it is closed.
+func TestFilesWhileASandboxCloses(t *testing.T) {
+	project := t.TempDir()
+	writeFile(t, project, "a.txt", "saved")
+	slow := make(chan struct{})
+	read := func(ctx context.Context, c *fakeConv) error {
+		_, err := c.params.Client.(acp.RequestHandler).HandleRequest(ctx, methodReadTextFile, marshal(map[string]string{"path": project + "/a.txt"}))
+		return err
+	}
+	r, e := fileRig(t, nil, func(r *rig) {
+		r.driver.slow = slow
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer stop()
+			if err := read(short, c); err == nil { // the fake sandbox starts nothing
+				t.Error("the editor was asked while something may have run in another sandbox")
+			}
+			close(slow)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, read(ctx, c)
+		}
+	})
+	other := r.editor.NewSession(t, project).SessionID
+	r.journal.wait(t, "open duck mode= model= resume=", 1)
+	closed := make(chan error, 1)
+	go func() {
+		_, err := r.editor.Conn.CloseSession(context.Background(), &acp.CloseSessionRequest{SessionID: other})
+		closed <- err
+	}()
+	for made := r.driver.last(); !made.closing.Load(); {
+		time.Sleep(time.Millisecond)
+	}
+	r.wantStop(t, r.editor.NewSession(t, project).SessionID, "x", acp.StopEndTurn)
+	if err := <-closed; err != nil || len(e.reads) != 1 {
+		t.Errorf("the editor was asked for %q; closing: %v", e.reads, err)
+	}
+}
+
+// No agent begins to run while names are held: nobody would hold its sandbox.
+func TestNoAgentStartsWhileNamesAreHeld(t *testing.T) {
+	project := t.TempDir()
+	writeFile(t, project, "a.txt", "saved")
+	r, e := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		if _, err := ask(methodReadTextFile, map[string]any{"path": project + "/a.txt"}); err != nil {
+			t.Error(err)
+		}
+	}, nil)
+	s := r.editor.NewSession(t, project).SessionID
+	started := make(chan struct{})
+	r.editor.Request = func(ctx context.Context, method string, params json.RawMessage) (any, error) {
+		r.agent.onOpen = func(context.Context, *fakeConv) error { close(started); return nil }
+		r.editor.NewSession(t, project)
+		r.journal.wait(t, "create", 2)
+		select {
+		case <-started:
+			t.Error("an agent started while the editor was asked")
+		case <-time.After(50 * time.Millisecond):
+		}
+		return e.answer(ctx, method, params)
+	}
+	r.wantStop(t, s, "x", acp.StopEndTurn)
+	<-started
 }
 
 // The developer server's door leads no further, and nowhere between turns.

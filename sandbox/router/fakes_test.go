@@ -131,6 +131,8 @@ type fakeSandbox struct {
 	once sync.Once
 	done chan struct{}
 
+	closing atomic.Bool // the supervisor is gone
+
 	// mu guards what follows.
 	mu      sync.Mutex
 	marks   sandbox.Mark
@@ -157,10 +159,8 @@ func (s *fakeSandbox) Hold(context.Context, time.Duration) (func() bool, error) 
 	if s.d.holdErr != nil {
 		return nil, s.d.holdErr
 	}
-	select {
-	case <-s.done:
+	if s.closing.Load() {
 		return nil, sandbox.ErrGone
-	default:
 	}
 	s.d.journal.add("hold")
 	return func() bool { s.d.journal.add("release"); return !s.d.short }, nil
@@ -189,6 +189,7 @@ func (s *fakeSandbox) KillSince(_ context.Context, m sandbox.Mark) (sandbox.Kill
 func (s *fakeSandbox) Done() <-chan struct{} { return s.done }
 
 func (s *fakeSandbox) Close() error {
+	s.closing.Store(true)
 	if s.d.slow != nil {
 		<-s.d.slow
 	}

@@ -55,10 +55,14 @@ type Router struct {
 	stop   context.CancelFunc
 	spares *spares
 
-	// mu guards sessions and attached, the sessions of loops.
-	mu       sync.Mutex
-	sessions map[acp.SessionID]*session
-	attached map[acp.SessionID]*attachment
+	// holding is held for reading while names are held: no further sandbox is populated then.
+	holding sync.RWMutex
+
+	// mu guards what follows.
+	mu        sync.Mutex
+	sessions  map[acp.SessionID]*session
+	attached  map[acp.SessionID]*attachment // the sessions of loops
+	populated []*backend                    // something may run in their sandboxes; in this order names are held
 }
 
 // New returns the Router for a connection to client.
