@@ -61,8 +61,8 @@ func Release(ctx context.Context) {
 }
 
 // AfterReply has f called once the response to the request that ctx was made
-// for has been queued, if that is a result: what f sends arrives after it. f is
-// called before the connection ends, or not at all.
+// for has been queued, be it a result or an error: what f sends arrives after it. f
+// is called before the connection ends, or not at all.
 func AfterReply(ctx context.Context, f func()) {
 	if in, ok := ctx.Value(inboundKey{}).(*inbound); ok {
 		in.mu.Lock()
@@ -120,7 +120,7 @@ func (a *answering) accept(m message, h method) *inbound {
 	in.ctx, in.end = context.WithCancel(context.WithValue(a.link.ctx, inboundKey{}, in))
 	if err := a.register(in); err != nil {
 		in.end()
-		a.link.send(replyError(m.id, err))
+		a.link.send(a.link.errorReply(m.id, err))
 		return nil
 	}
 	return in
@@ -167,14 +167,12 @@ func (a *answering) answer(in *inbound, result any, err error) error {
 		line, err = a.result(in, result)
 	}
 	if err != nil {
-		line = replyError(in.id, a.failure(in, err))
+		line = a.link.errorReply(in.id, a.failure(in, err))
 	}
 	a.forget(in)
 	a.link.send(line)
 	in.end()
-	if err == nil {
-		in.replied(a)
-	}
+	in.replied(a)
 	return err
 }
 
@@ -184,8 +182,15 @@ func (a *answering) result(in *inbound, result any) ([]byte, error) {
 		return nil, Internal("The result is not JSON: "+err.Error(), nil)
 	}
 	line := reply(in.id, raw)
-	if limit := a.link.limit; limit > 0 && len(line) > limit {
-		return nil, Internal("The result does not fit in a frame", map[string]int{"bytes": len(line), "limit": limit})
+	for _, name := range []string{"_meta", "usage"} { // clients can do without
+		if a.link.fits(line) {
+			break
+		}
+		raw = WithFields(raw, map[string]any{name: Delete})
+		line = reply(in.id, raw)
+	}
+	if !a.link.fits(line) {
+		return nil, Internal("The result does not fit in a frame", map[string]int{"bytes": len(line), "limit": a.link.limit})
 	}
 	return line, nil
 }

@@ -231,7 +231,7 @@ func (s *clientSide) request(m message) {
 	}
 	h := s.method(m.method)
 	if h == nil {
-		s.link.send(replyError(m.id, MethodNotFound(m.method)))
+		s.link.send(s.link.errorReply(m.id, MethodNotFound(m.method)))
 		return
 	}
 	if in := s.answers.accept(m, h); in != nil {

@@ -41,7 +41,7 @@ func (d *dispatcher) update([]byte) bool { return false }
 func (d *dispatcher) request(m message) {
 	h := d.method(m.method)
 	if h == nil {
-		d.link.send(replyError(m.id, MethodNotFound(m.method)))
+		d.link.send(d.link.errorReply(m.id, MethodNotFound(m.method)))
 		return
 	}
 	in := d.answers.accept(m, h)

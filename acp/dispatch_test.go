@@ -185,13 +185,18 @@ func TestCancelIsInline(t *testing.T) {
 	_ = wait()
 }
 
-// TestAfterReply: what is sent from there follows the response, and an error is
-// followed by nothing.
+// TestAfterReply: what is sent from there follows the response, whatever that is.
 func TestAfterReply(t *testing.T) {
 	agent := &stubAgent{}
-	agent.prompt = func(ctx context.Context, _ *acp.PromptRequest) (*acp.PromptResponse, error) {
-		acp.AfterReply(ctx, func() { t.Error("called after an error") })
-		return nil, errors.New("no")
+	agent.prompt = func(ctx context.Context, r *acp.PromptRequest) (*acp.PromptResponse, error) {
+		acp.AfterReply(ctx, func() { _ = agent.say(t.Context(), "s1", "after "+promptText(r)) })
+		switch promptText(r) {
+		case "an error":
+			return nil, errors.New("no")
+		case "a panic":
+			panic("no")
+		}
+		return &acp.PromptResponse{StopReason: acp.StopReason(strings.Repeat("x", 2_000_000))}, nil
 	}
 	agent.open = func(ctx context.Context) error {
 		acp.AfterReply(ctx, func() { _ = agent.say(t.Context(), "s1", "hello") })
@@ -202,8 +207,15 @@ func TestAfterReply(t *testing.T) {
 	if got := r.line(); !strings.Contains(got, `"text":"hello"`) {
 		t.Errorf("got %s", got)
 	}
-	r.prompt(1, "s1", "x")
-	r.line()
+	for i, how := range []string{"an error", "a panic", "a result that does not fit"} {
+		r.prompt(i, "s1", how)
+		if got := r.line(); !strings.Contains(got, fmt.Sprintf(`"id":%d,"error"`, i)) {
+			t.Errorf("got %.200s", got)
+		}
+		if got := r.line(); !strings.Contains(got, `"text":"after `+how) {
+			t.Errorf("got %.200s", got)
+		}
+	}
 	_ = r.conn.Close()
 	_ = wait()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -210,7 +211,7 @@ func response(m message) []byte {
 func (l *link) refuse(id []byte, e *Error) {
 	l.complain("refused a message", "code", e.Code, "message", e.Message, "id", string(clip(id)))
 	if id != nil {
-		l.send(replyError(id, e))
+		l.send(l.errorReply(id, e))
 		return
 	}
 	if err := l.out.add(frame{line: replyError(nil, e)}, softBacklog); err != nil {
@@ -230,6 +231,26 @@ func (l *link) complain(what string, about ...any) {
 	case l.complaints == maxComplaints+1:
 		l.opts.Log.Warn("more messages are wrong; they are not logged any more")
 	}
+}
+
+// fits reports whether a frame is not over the limit.
+func (l *link) fits(line []byte) bool { return l.limit == 0 || len(line) <= l.limit }
+
+// maxErrorText is how much is sent of an error's message that does not fit, in bytes.
+const maxErrorText = 4 << 10
+
+// errorReply composes an error response that fits in a frame: data that does not is
+// dropped, and a message that does not is cut.
+func (l *link) errorReply(id []byte, e *Error) []byte {
+	line := replyError(id, e)
+	if !l.fits(line) {
+		line = replyError(id, &Error{Code: e.Code, Message: e.Message})
+	}
+	if !l.fits(line) {
+		kept := strings.ToValidUTF8(e.Message[:min(len(e.Message), maxErrorText)], "")
+		line = replyError(id, &Error{Code: e.Code, Message: fmt.Sprintf("%s [... %d bytes are left out here]", kept, len(e.Message)-len(kept))})
+	}
+	return line
 }
 
 // send queues a frame that somebody waits for.
@@ -268,7 +289,7 @@ func (l *link) WriteObject(v any) error {
 	if err != nil {
 		return err
 	}
-	if l.limit > 0 && len(line) > l.limit {
+	if !l.fits(line) {
 		return fmt.Errorf("a message of %d bytes is more than the %d that fit in a frame", len(line), l.limit)
 	}
 	return l.out.put(frame{line: line})

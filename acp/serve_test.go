@@ -326,6 +326,13 @@ func TestFrameLimit(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			return endTurn(), nil
+		case "spare":
+			raw := []byte(`{"x":"` + strings.Repeat("z", 100_000) + `"}`)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn, Usage: raw, Meta: raw}, nil
+		case "error data":
+			return nil, acp.Internal("no", long)
+		case "error message":
+			return nil, acp.Internal(long, nil)
 		}
 		return &acp.PromptResponse{StopReason: acp.StopReason(long)}, nil
 	}
@@ -361,6 +368,16 @@ func TestFrameLimit(t *testing.T) {
 	if got := r.line(); !strings.Contains(got, `"id":5,"error":{"code":-32603,"message":"The result does not fit in a frame"`) {
 		t.Errorf("got %.200s", got)
 	}
+	r.prompt(6, "s1", "spare")
+	r.expect(`{"jsonrpc":"2.0","id":6,"result":{"stopReason":"end_turn"}}`)
+	r.prompt(7, "s1", "error data")
+	r.expect(`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no"}}`)
+	r.prompt(8, "s1", "error message")
+	if got := r.line(); !strings.Contains(got, `"id":8,"error":{"code":-32603,"message":"<é`) || !strings.Contains(got, "bytes are left out here]") {
+		t.Errorf("got %.200s", got)
+	}
+	r.send(`{"jsonrpc":"2.0","id":9,"method":"` + strings.Repeat("m", 100_000) + `"}`)
+	r.expect(`{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"Method not found"}}`)
 	_ = r.conn.Close()
 	_ = wait()
 	if longest > limit {

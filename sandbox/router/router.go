@@ -375,15 +375,10 @@ func (r *Router) Prompt(ctx context.Context, req *acp.PromptRequest) (*acp.Promp
 	t := s.enqueue(ctx, req.Prompt)
 	t.prompt = s.withoutClosed(req.Prompt)
 	t.fresh = meta.fresh
+	acp.AfterReply(ctx, func() { s.titled(context.WithoutCancel(ctx)) })
+	acp.AfterReply(ctx, t.dequeue)
 	acp.Release(ctx)
-	resp, err := t.run()
-	if err != nil {
-		context.AfterFunc(ctx, t.dequeue) // ctx ends when the response has been queued
-	} else {
-		acp.AfterReply(ctx, func() { s.titled(context.WithoutCancel(ctx)) })
-		acp.AfterReply(ctx, t.dequeue)
-	}
-	return resp, err
+	return t.run()
 }
 
 // canBeAnswered refuses a prompt that agents would answer with nothing: goose and opencode

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,38 @@ func TestResponsesAreNotOvertaken(t *testing.T) {
 		if want := []string{"you said: x", "stop end_turn"}[i%2]; f != want {
 			t.Fatalf("frame %d is %q, want %q; all: %q", i, f, want, written)
 		}
+	}
+}
+
+// Whatever an agent answers, the client gets a frame that it takes, and the next prompt
+// its turn.
+func TestAnswersThatDoNotFit(t *testing.T) {
+	long := strings.Repeat("x", 2_000_000)
+	for name, tt := range map[string]struct {
+		resp acp.PromptResponse
+		err  error
+		want acp.StopReason // empty: an error
+	}{
+		"stop reason": {resp: acp.PromptResponse{StopReason: acp.StopReason(long)}},
+		"_meta":       {resp: acp.PromptResponse{StopReason: acp.StopEndTurn, Meta: marshal(map[string]string{"x": long})}, want: acp.StopEndTurn},
+		"usage":       {resp: acp.PromptResponse{StopReason: acp.StopEndTurn, Usage: marshal(map[string]string{"x": long})}, want: acp.StopEndTurn},
+		"error":       {err: errors.New(long)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(r *rig) {
+				r.agent.onTurn = func(_ context.Context, _ *fakeConv, text string) (*acp.PromptResponse, error) {
+					if text == "long" {
+						return &tt.resp, tt.err
+					}
+					return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+				}
+			})
+			s := r.open(t)
+			if got := r.ask(t, s.SessionID, "long"); got.stop != tt.want || (got.err == nil) != (tt.want != "") || len(fmt.Sprint(got.err)) > 10_000 {
+				t.Errorf("got %.100q, %.200s", got.stop, fmt.Sprint(got.err))
+			}
+			r.wantStop(t, s.SessionID, "next", acp.StopEndTurn)
+		})
 	}
 }
 
