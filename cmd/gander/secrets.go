@@ -1,8 +1,11 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"sync"
 
+	"gander.dev/gander/acp"
 	"gander.dev/gander/cmd/gander/internal/redact"
 )
 
@@ -24,8 +27,24 @@ func newSecrets(environ []string) *secrets {
 func (s *secrets) learn(values []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return slices.Contains(s.values, v) })
+	if len(values) == 0 {
+		return
+	}
 	s.values = append(s.values, values...)
 	s.redact = redact.New(s.values)
+}
+
+// learnAmong learns those of an MCP server's variables and headers that are secret.
+func (s *secrets) learnAmong(values []acp.EnvVariable) {
+	environ := make([]string, len(values))
+	for i, v := range values {
+		if strings.EqualFold(v.Name, "Authorization") { // a scheme, and a token behind it
+			v.Name, v.Value = "TOKEN", v.Value[strings.LastIndexByte(v.Value, ' ')+1:]
+		}
+		environ[i] = v.Name + "=" + v.Value
+	}
+	s.learn(redact.Secrets(environ))
 }
 
 // hide returns b without the secrets; it does not change b.

@@ -219,6 +219,8 @@ func (w *wiring) routerOptions(store *sessions.Store, runs *sessions.Runs) route
 		Permissions:    permit.Open(permissionsDir(cfg)),
 		AllowServers:   cfg.MCP.Allow,
 		ServerEnv:      serverEnv(w.environ),
+		LearnSecrets:   w.secrets.learnAmong,
+		HideSecrets:    w.secrets.hideIn,
 		Runs:           runs,
 		Loops:          w.loops(),
 		StateDir:       cfg.Home,

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -89,6 +90,68 @@ func TestLeakToAProgram(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that cannot be read is named, and nothing that it was given is said.
+func TestServersThatCannotBeRead(t *testing.T) {
+	var learned []string
+	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}}, func(r *rig) {
+		r.opts.LearnSecrets = func(values []acp.EnvVariable) {
+			for _, v := range values {
+				learned = append(learned, v.Name+"="+v.Value)
+			}
+		}
+	})
+	var servers []json.RawMessage
+	for _, raw := range []string{
+		`{"name":"github","command":"npx","env":{"GITHUB_TOKEN":"secret-1"}}`,
+		`{"name":"web","type":"http","url":"https://web.example","headers":{"Authorization":"Bearer secret-2"}}`,
+		`{"name":"list","command":"npx","args":"secret-x","env":[{"name":"LIST_KEY","value":"secret-3"}]}`,
+		`{"command":"npx","env":[{"name":"NAMELESS_KEY","value":"secret-4"}]}`,
+		`"npx --token secret-x"`,
+	} {
+		servers = append(servers, json.RawMessage(raw))
+	}
+	s, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: t.TempDir(), MCPServers: servers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`server github cannot be read and is left out: its \"env\" is not`, `server web cannot be read and is left out: its \"headers\" is not`,
+		`server list cannot be read and is left out: its \"args\" is not`, `server number 4 cannot be read and is left out: it has no name`,
+		`server number 5 cannot be read and is left out: it is not an object`,
+	} {
+		r.editor.Wait(t, want, func() bool { return about(r.editor.Updates(s.SessionID), want) })
+	}
+	if about(r.editor.Updates(s.SessionID), "secret") {
+		t.Errorf("the thread says a secret: %s", r.editor.Updates(s.SessionID))
+	}
+	if want := []string{"GITHUB_TOKEN=secret-1", "Authorization=Bearer secret-2", "LIST_KEY=secret-3", "NAMELESS_KEY=secret-4"}; !slices.Equal(learned, want) {
+		t.Errorf("learned %q, want %q", learned, want)
+	}
+}
+
+// exited is a program that has exited, whose streams end when it is killed.
+type exited struct{ *fakeProgram }
+
+func (exited) Wait(context.Context) (sandbox.ExitStatus, error) { return sandbox.ExitStatus{}, nil }
+
+// What a program says last is told without the secrets that it was given.
+func TestLastWordsWithoutSecrets(t *testing.T) {
+	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}}, func(r *rig) {
+		r.opts.HideSecrets = func(text string) string { return strings.ReplaceAll(text, "secret-1", "[hidden]") }
+	})
+	id := r.open(t).SessionID
+	s, err := r.router.session(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, _ := newFakeProgram()
+	here, there := net.Pipe()
+	defer there.Close()
+	words := &lastWords{text: []byte("my token is secret-1")}
+	s.servers.carry(&server{Name: "db"}, exited{program}, here, words)
+	r.editor.Wait(t, "the last words", func() bool { return about(r.editor.Updates(id), "Its last words: my token is [hidden]") })
 }
 
 // What a program gets as variables can decide what it runs: an answer for one set of

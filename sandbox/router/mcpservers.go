@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -36,10 +37,7 @@ type server struct {
 	Args    []string          `json:"args"`
 	Env     []acp.EnvVariable `json:"env"`
 	URL     string            `json:"url"`
-	Headers []struct {
-		Name  string `json:"name"`
-		Value string `json:"value"`
-	} `json:"headers"`
+	Headers []acp.EnvVariable `json:"headers"` // which have the same members
 
 	allowed, refused bool // neither: to be asked. Guarded by the session's mu
 }
@@ -57,13 +55,13 @@ type servers struct {
 
 // takeServers notes what the editor passed; what cannot be had is said.
 func (s *session) takeServers(raw []json.RawMessage) {
-	for _, r := range raw {
+	for i, r := range raw {
 		v := new(server)
-		if err := json.Unmarshal(r, v); err != nil || v.Name == "" {
-			s.notice("warning", fmt.Sprintf("An MCP server of the editor cannot be read and is left out: %.200s", r))
-			continue
-		}
+		err := json.Unmarshal(r, v)
+		s.r.opts.LearnSecrets(v.values(r))
 		switch {
+		case err != nil || v.Name == "":
+			s.notice("warning", fmt.Sprintf("The editor's MCP server %s cannot be read and is left out: %s.", cmp.Or(printable(v.Name), fmt.Sprintf("number %d", i+1)), whyUnread(err)))
 		case (v.Type == "" || v.Type == "stdio") && v.Command != "", v.Type == "http" && v.URL != "":
 			s.decideServer(v)
 			s.servers.all = append(s.servers.all, v)
@@ -71,6 +69,32 @@ func (s *session) takeServers(raw []json.RawMessage) {
 			s.notice("warning", fmt.Sprintf("The editor's MCP server %s is left out: gander passes on those that are programs (stdio) and those of type http, not %q.", v.Name, v.Type))
 		}
 	}
+}
+
+// values are the variables and headers of a server, which was read from raw, also where
+// they are a map, as other clients have them.
+func (v *server) values(raw json.RawMessage) []acp.EnvVariable {
+	all := slices.Concat(v.Env, v.Headers)
+	var maps struct{ Env, Headers map[string]string }
+	_ = json.Unmarshal(raw, &maps) // anything else is as good as absent
+	for _, m := range []map[string]string{maps.Env, maps.Headers} {
+		for name, value := range m {
+			all = append(all, acp.EnvVariable{Name: name, Value: value})
+		}
+	}
+	return all
+}
+
+// whyUnread is why a server cannot be read, without what may be secret; err is nil when
+// it has no name.
+func whyUnread(err error) string {
+	if err == nil {
+		return "it has no name"
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
+		return fmt.Sprintf("its %q is not of the type that ACP says", e.Field)
+	}
+	return "it is not an object"
 }
 
 // subject is what the person is asked about a server. Its variables can decide what a

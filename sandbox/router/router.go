@@ -73,6 +73,12 @@ func New(client *acp.ClientConn, o Options) *Router {
 	if o.SlowStart == 0 {
 		o.SlowStart = time.Second
 	}
+	if o.LearnSecrets == nil {
+		o.LearnSecrets = func([]acp.EnvVariable) {}
+	}
+	if o.HideSecrets == nil {
+		o.HideSecrets = func(text string) string { return text }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -37,6 +37,11 @@ type Options struct {
 	// ServerEnv is the environment of those that are programs, besides what the
 	// editor says.
 	ServerEnv []string
+	// LearnSecrets takes the variables and headers that the editor gives MCP servers,
+	// before anything is said of these, and HideSecrets is text without those that are
+	// secret. Nil learns and hides nothing.
+	LearnSecrets func([]acp.EnvVariable)
+	HideSecrets  func(text string) string
 	// Permissions remembers what the person answers for good; nil remembers nothing.
 	Permissions *permit.Store
 	// Choose, when set, gives the defaults for a project instead of Agent and Sandbox.

@@ -267,6 +267,7 @@ func (s *session) native() bool { return s.r.client.Capabilities().Session.Notic
 // tell tells the person something: as a notice where the client shows them, else
 // as a thought in this or the next turn. It does not wait for the client.
 func (s *session) tell(severity, text string) {
+	text = s.r.opts.HideSecrets(text)
 	level := slog.LevelWarn
 	if severity == "info" {
 		level = slog.LevelInfo
