@@ -145,6 +145,35 @@ func TestCancelWhileTheAgentStarts(t *testing.T) {
 	}
 }
 
+// A turn that is cancelled while the files are looked at is none that the agent learns of:
+// a cancel might reach it before the prompt, which it would work on then.
+func TestCancelBeforeTheAgentIsAsked(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.CancelDeadline = 10 * time.Millisecond })
+	id := r.open(t).SessionID
+	r.wantStop(t, id, "one", acp.StopEndTurn)
+	s, err := r.router.session(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.files = &comparer{s: s, prepared: make(chan struct{}), stop: func() {}} // the first look does not end
+	end := r.prompt(t, id, "never")
+	for sb := r.driver.last(); !sb.marked(2); {
+		time.Sleep(time.Millisecond)
+	}
+	r.cancel(t, id)
+	if got := <-end; got.stop != acp.StopCancelled {
+		t.Fatal(got)
+	}
+	s.files = nil
+	r.wantStop(t, id, "two", acp.StopEndTurn)
+	if asked, cancelled := r.journal.count("prompt never in mode auto"), r.journal.count("cancel"); asked+cancelled != 0 {
+		t.Errorf("the agent was asked %d times, and %d times to stop", asked, cancelled)
+	}
+	if n := r.journal.count("create"); n != 1 {
+		t.Errorf("%d sandboxes were made; the cancel should not have cost the agent", n)
+	}
+}
+
 func TestCancelEndsQueuedPrompts(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.agent.onTurn = untilCancelled })
 	s := r.open(t)

@@ -23,7 +23,7 @@ const (
 	// patienceForFiles is how long a prompt waits for the first look to end; what
 	// was not read until then is compared by size and times in that turn.
 	patienceForFiles = 10 * time.Second
-	// cancelledTime bounds the look after a turn that was cancelled.
+	// cancelledTime bounds the look after a turn once that is cancelled.
 	cancelledTime = 2 * time.Second
 	// undoTime bounds for how long nothing inside can rename or link while files are put
 	// back; an undo follows no link by itself.
@@ -134,12 +134,8 @@ func (c *comparer) end(t *turn, before *changes.Before, shown shownDiffs) {
 	if before == nil {
 		return
 	}
-	ctx := c.s.ctx
-	if t.ctx.Err() != nil {
-		cut, done := context.WithTimeout(ctx, cancelledTime)
-		defer done()
-		ctx = cut
-	}
+	ctx, done := soonAfter(c.s.ctx, t.ctx, cancelledTime)
+	defer done()
 	found, err := c.tree.End(ctx, before, string(c.s.id), t.id)
 	if err != nil && ctx.Err() == nil {
 		c.failed(err)
@@ -151,10 +147,17 @@ func (c *comparer) end(t *turn, before *changes.Before, shown shownDiffs) {
 	if c.s.leaks.Check(leakChanged, marshal(rec)) == nil {
 		c.s.record(t.id, rec)
 	}
-	if update := c.show(found, shown); update != nil && c.s.leaks.Check(leakChanged, update) == nil {
+	if update := c.show(ctx, found, shown); update != nil && c.s.leaks.Check(leakChanged, update) == nil {
 		c.s.record(t.id, sessions.Update{Sent: []json.RawMessage{update}})
 		c.s.send(ctx, update)
 	}
+}
+
+// soonAfter is a context that ends some time after another one has, or with its parent.
+func soonAfter(parent, other context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	ctx, done := context.WithCancel(parent)
+	stop := context.AfterFunc(other, func() { time.AfterFunc(by, done) })
+	return ctx, func() { stop(); done() }
 }
 
 // maxRecorded is how many paths of a turn are in the transcript.
@@ -216,15 +219,19 @@ const (
 )
 
 // show is a tool call with the differences that no tool call of the agent showed;
-// nil when there are none.
-func (c *comparer) show(found *changes.Turn, shown shownDiffs) json.RawMessage {
+// nil when there are none. For what is left when ctx has ended there are names only.
+func (c *comparer) show(ctx context.Context, found *changes.Turn, shown shownDiffs) json.RawMessage {
 	var content []json.RawMessage
 	locations := []map[string]string{} // the schema wants a list, also of none
 	var named []string
 	size, count := 0, 0
 	for _, f := range found.Files() {
 		path := filepath.Join(c.s.cwd, filepath.FromSlash(string(f.Path)))
-		before, after, isText := c.tree.Texts(f)
+		var before, after string
+		var isText bool
+		if ctx.Err() == nil {
+			before, after, isText = c.tree.Texts(f)
+		}
 		if isText && shown.has(c.s.cwd, f, after) {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/changes"
@@ -269,6 +271,54 @@ func TestACancelledTurnCanBeUndone(t *testing.T) {
 	p.wantStop(t, p.id, "/undo", acp.StopEndTurn)
 	if got := p.read(t, "a.txt"); got != "one\ntwo\n" {
 		t.Errorf("it says %q", got)
+	}
+}
+
+// The look after a turn lasts on for a while when that is cancelled, and no longer.
+func TestSoonAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn, cancel := context.WithCancel(t.Context())
+		ctx, done := soonAfter(t.Context(), turn, time.Second)
+		defer done()
+		time.Sleep(time.Hour)
+		if ctx.Err() != nil {
+			t.Fatal("it has ended before the turn")
+		}
+		cancel()
+		time.Sleep(time.Second / 2)
+		if ctx.Err() != nil {
+			t.Error("it has ended with the turn")
+		}
+		time.Sleep(time.Second)
+		if ctx.Err() == nil {
+			t.Error("it goes on")
+		}
+	})
+}
+
+// What there was no time to read is named.
+func TestShowWithoutTime(t *testing.T) {
+	p := newProject(t)
+	p.do = func(*fakeConv) {}
+	p.turnUpdates(t, "go") // the first look is over
+	s, err := p.router.session(p.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.files.tree.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(t, "a.txt", "one\n2\n")
+	found, err := s.files.tree.End(t.Context(), before, string(p.id), newID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	got := theChanges(t, []json.RawMessage{s.files.show(ended, found, nil)})
+	if got == nil || len(got.Content) != 1 || got.Content[0].Content.Text != "modified a.txt" {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -181,6 +181,13 @@ func (s *fakeSandbox) Mark(context.Context) (sandbox.Mark, error) {
 	return s.marks, nil
 }
 
+// marked reports whether this is the last mark, with which a turn begins.
+func (s *fakeSandbox) marked(m sandbox.Mark) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.marks == m
+}
+
 func (s *fakeSandbox) KillSince(_ context.Context, m sandbox.Mark) (sandbox.KillReport, error) {
 	s.d.journal.add("kill since %d", m)
 	return sandbox.KillReport{}, s.d.killErr

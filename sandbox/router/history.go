@@ -28,6 +28,9 @@ func (t *turn) withHistory(b *backend) []acp.ContentBlock {
 		return t.prompt
 	}
 	h, err := t.history(knows.turn)
+	if t.ctx.Err() != nil {
+		return t.prompt // nobody is given it
+	}
 	if err != nil {
 		s.tell("warning", fmt.Sprintf("%s goes on without what was said before: %v.", name, err))
 		return t.prompt

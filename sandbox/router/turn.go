@@ -177,8 +177,12 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	b.relay.begin(t, before)
 	t.s.showPending(t.ctx)
 	prompt := t.withHistory(b)
+	<-kept                  // whatever the agent does, it is known what it was asked for
+	if t.ctx.Err() != nil { // the cancel might reach the agent before the prompt
+		b.relay.end("")
+		return nil, t.ctx.Err()
+	}
 	t.given(b)
-	<-kept // whatever the agent does, it is known what it was asked for
 	resp, err := t.ask(b, mark, prompt)
 	t.known(b)
 	reason := ""
