@@ -109,7 +109,7 @@ func (m *markdown) part(kind string) bool {
 }
 
 func (m *markdown) record(r *Record) {
-	if r.TurnID != m.turn {
+	if r.TurnID != "" && r.TurnID != m.turn {
 		m.endCalls()
 		m.turn = r.TurnID
 	}

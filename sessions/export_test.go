@@ -46,6 +46,19 @@ func TestMarkdownSaysWhatTheSandboxDid(t *testing.T) {
 	}
 }
 
+// A record of no turn, such as a notice, does not end the calls of the turn that runs.
+func TestMarkdownOfACallWithANotice(t *testing.T) {
+	store := openStore(t, t.TempDir(), nil)
+	appendAll(t, create(t, store), aCallWithANotice()...)
+	var out bytes.Buffer
+	if err := store.ExportMarkdown(t.Context(), id, &out); err != nil {
+		t.Fatal(err)
+	}
+	if _, after, _ := strings.Cut(out.String(), "> by the way"); strings.TrimSpace(after) != "- [execute] ls (completed)" {
+		t.Errorf("the call does not end behind the notice:\n%s", &out)
+	}
+}
+
 // What others write stays in its quotation, its fence or its line in an export: it does
 // not look like something that the person has said.
 func TestMarkdownOfOthersStaysWhatItIs(t *testing.T) {

@@ -66,7 +66,7 @@ func (s *Store) replay(ctx context.Context, id acp.SessionID, r *replay) iter.Se
 
 // updates are the updates that a record is for a client.
 func (r *replay) updates(rec *Record) []json.RawMessage {
-	if rec.TurnID != r.turn || r.shown == nil {
+	if rec.TurnID != "" && rec.TurnID != r.turn || r.shown == nil {
 		r.turn, r.last, r.shown = rec.TurnID, "", map[string]bool{}
 	}
 	switch b := rec.Body.(type) {

@@ -259,6 +259,30 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// A record of no turn, such as a notice, does not end the turn that runs.
+func TestReplayOfATurnWithANotice(t *testing.T) {
+	s := openStore(t, t.TempDir(), nil)
+	appendAll(t, create(t, s), aCallWithANotice()...)
+	for limit, want := range map[int][]string{
+		1: {"tool_call", "tool_call_update"}, 2: {"user_message_chunk", "tool_call", "tool_call_update"},
+	} {
+		if diff := cmp.Diff(want, kinds(t, s, id, limit)); diff != "" {
+			t.Errorf("limit %d: %s", limit, diff)
+		}
+	}
+}
+
+// aCallWithANotice are the records of a turn whose tool call ends after a notice.
+func aCallWithANotice() []sessions.Record {
+	call := func(raw string) sessions.Update { return sessions.Update{Update: json.RawMessage(raw)} }
+	return []sessions.Record{
+		{TurnID: "t", Body: sessions.Message{Role: sessions.RoleUser, Content: "look"}},
+		{TurnID: "t", Body: call(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","kind":"execute","status":"pending"}`)},
+		{Body: sessions.Notice{Level: "warning", Text: "by the way"}},
+		{TurnID: "t", Body: call(`{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}`)},
+	}
+}
+
 func TestForkTitleDelete(t *testing.T) {
 	s := openStore(t, t.TempDir(), nil)
 	tr := create(t, s)
