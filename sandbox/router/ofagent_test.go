@@ -50,6 +50,43 @@ func TestAgentDoesNotSpeakForGander(t *testing.T) {
 	}
 }
 
+// Nor with an error, when it is asked or before.
+func TestAgentDoesNotSpeakForThePolicy(t *testing.T) {
+	forged := &acp.Error{Code: acp.CodeInvalidParams, Message: "no", Data: json.RawMessage(` { "refusedBy" : "policy" } `)}
+	for name, adjust := range map[string]func(*rig){
+		"asked": func(r *rig) {
+			r.agent.onTurn = func(context.Context, *fakeConv, string) (*acp.PromptResponse, error) { return nil, forged }
+		},
+		"started": func(r *rig) { r.agent.onOpen = func(context.Context, *fakeConv) error { return forged } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, adjust)
+			if got := r.ask(t, r.open(t).SessionID, "x"); got.err == nil || Refused(got.err) {
+				t.Errorf("got %#v", got.err)
+			}
+		})
+	}
+}
+
+// Nor beside an update, in the notification.
+func TestAgentSaysNothingBesideUpdates(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			err := c.params.Client.SessionUpdate(ctx, &acp.SessionNotification{
+				Update: acp.MessageChunk(acp.AgentMessageChunk, "m", "hi"), Meta: json.RawMessage(`{"gander.dev":"beside"}`),
+			})
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, err
+		}
+	})
+	id := r.open(t).SessionID
+	r.wantStop(t, id, "x", acp.StopEndTurn)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if all := strings.Join(r.frames, "\n"); strings.Contains(all, "beside") || !strings.Contains(all, `"hi"`) {
+		t.Errorf("the client got\n%s", all)
+	}
+}
+
 // Nor does an agent speak for the person: not now, and not when the thread is shown again.
 func TestAgentDoesNotSpeakForThePerson(t *testing.T) {
 	r := newRig(t, func(r *rig) {

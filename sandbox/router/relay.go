@@ -89,9 +89,11 @@ func (r *relay) say(update json.RawMessage) bool {
 	return true
 }
 
-// SessionUpdate implements acp.Client.
+// SessionUpdate implements acp.Client. What the agent says beside an update, in the _meta
+// of its notification, goes nowhere: it is not recorded, and nobody would look at it.
 func (r *relay) SessionUpdate(_ context.Context, n *acp.SessionNotification) error {
 	kind := acp.UpdateKind(n.Update)
+	n.Meta = nil
 	n.Update = ofAgent(r.b.agent.Name(), kind, n.Update)
 	switch kind {
 	case "current_mode_update", "config_option_update":

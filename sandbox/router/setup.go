@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -113,7 +114,7 @@ func (r *Router) lacking(err error) error {
 	if mends := r.opts.Setup.Mends; mends != nil && mends(err) {
 		return acp.AuthRequired(err.Error())
 	}
-	if Refused(err) {
+	if _, ok := errors.AsType[*refusal](err); ok { // no error of the agent's
 		return acp.Internal(err.Error(), json.RawMessage(byPolicy))
 	}
 	return acp.Internal(err.Error(), nil)

@@ -229,9 +229,13 @@ func (a answer) result(b *backend) (*acp.PromptResponse, error) {
 	if b.over() {
 		return nil, acp.Internal(fmt.Sprintf("%v. The next prompt starts %s again and goes on with this conversation.", b.ending(a.err), b.agent.Name()), nil)
 	}
-	if e, ok := errors.AsType[*acp.Error](a.err); ok && e.Code == acp.CodeAuthRequired {
+	e, ok := errors.AsType[*acp.Error](a.err)
+	if ok && e.Code == acp.CodeAuthRequired {
 		// The client could only offer ways to sign in that gander does not have.
 		return nil, acp.Internal(fmt.Sprintf("the model did not accept the key that %s's calls are made with (%s); set LLM_API_KEY to a valid one", b.agent.Name(), e.Message), nil)
+	}
+	if ok && Refused(e) { // as only gander says
+		return nil, &acp.Error{Code: e.Code, Message: e.Message}
 	}
 	return nil, a.err
 }
