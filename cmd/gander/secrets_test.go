@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"gander.dev/gander/acp"
@@ -19,5 +22,25 @@ func TestSecretsOfServers(t *testing.T) {
 	said := s.hideIn("ghp_0123456789 and eyJ0123456789, key-0123456789 in eu-central-1")
 	if want := "[redacted] and [redacted], [redacted] in eu-central-1"; said != want {
 		t.Errorf("got %q, want %q", said, want)
+	}
+}
+
+// A trace has the frame in which an editor passes its MCP servers without their secrets.
+func TestTraceOfServers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace")
+	trace, err := (&app{secrets: newSecrets(nil)}).newTracer(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.close()
+	trace.frame(acp.In, []byte(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/p","mcpServers":[
+		{"name":"a","command":"a","args":[],"env":[{"name":"GITHUB_TOKEN","value":"ghp_0123456789"}]},
+		{"name":"b","command":"b","env":{"OTHER_TOKEN":"gho_0123456789","REGION":"eu-central-1"}}]}}`))
+	written, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(written, []byte("_0123456789")) || !bytes.Contains(written, []byte("eu-central-1")) {
+		t.Errorf("the trace is %s", written)
 	}
 }

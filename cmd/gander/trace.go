@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -8,15 +9,16 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/router"
 )
 
 // A tracer writes every frame to a file, a line of JSON each: the time, the
 // direction as gander sees it, and the frame as it was on the wire, or text when
 // that was not JSON. Secrets are taken out.
 type tracer struct {
-	hide func([]byte) []byte
-	log  *slog.Logger
-	file *os.File
+	secrets *secrets
+	log     *slog.Logger
+	file    *os.File
 	// once reports the first line that could not be written.
 	once sync.Once
 }
@@ -27,7 +29,7 @@ func (a *app) newTracer(path string) (*tracer, error) {
 	if err != nil {
 		return nil, usageError("--trace: the file cannot be written: %v", err)
 	}
-	return &tracer{hide: a.secrets.hide, log: a.log, file: f}, nil
+	return &tracer{secrets: a.secrets, log: a.log, file: f}, nil
 }
 
 // options are those of a connection whose frames t records; t may be nil.
@@ -40,6 +42,7 @@ func (t *tracer) options(log *slog.Logger) *acp.Options {
 }
 
 func (t *tracer) frame(dir acp.Direction, line []byte) {
+	t.learn(line)
 	entry := []byte(`{"time":"`)
 	entry = time.Now().UTC().AppendFormat(entry, time.RFC3339Nano)
 	entry = append(append(append(entry, `","dir":"`...), dir...), '"')
@@ -49,9 +52,26 @@ func (t *tracer) frame(dir acp.Direction, line []byte) {
 		text, _ := json.Marshal(string(line)) // strings always marshal
 		entry = append(append(entry, `,"text":`...), text...)
 	}
-	entry = append(t.hide(append(entry, '}')), '\n')
+	entry = append(t.secrets.hide(append(entry, '}')), '\n')
 	if _, err := t.file.Write(entry); err != nil { // a full disk must not end the session
 		t.once.Do(func() { t.log.Error("frames are missing in the trace", "err", err) })
+	}
+}
+
+// learn learns the secrets of MCP servers that an editor passes: their frame is written
+// before a session has looked at it.
+func (t *tracer) learn(line []byte) {
+	if !bytes.Contains(line, []byte(`"mcpServers"`)) {
+		return
+	}
+	var request struct {
+		Params struct {
+			Servers []json.RawMessage `json:"mcpServers"`
+		} `json:"params"`
+	}
+	_ = json.Unmarshal(line, &request) // what is not such a list names no secrets
+	for _, server := range request.Params.Servers {
+		t.secrets.learnAmong(router.ServerValues(server))
 	}
 }
 

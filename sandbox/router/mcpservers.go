@@ -58,7 +58,7 @@ func (s *session) takeServers(raw []json.RawMessage) {
 	for i, r := range raw {
 		v := new(server)
 		err := json.Unmarshal(r, v)
-		s.r.opts.LearnSecrets(v.values(r))
+		s.r.opts.LearnSecrets(ServerValues(r))
 		switch {
 		case err != nil || v.Name == "":
 			s.notice("warning", fmt.Sprintf("The editor's MCP server %s cannot be read and is left out: %s.", cmp.Or(printable(v.Name), fmt.Sprintf("number %d", i+1)), whyUnread(err)))
@@ -71,12 +71,14 @@ func (s *session) takeServers(raw []json.RawMessage) {
 	}
 }
 
-// values are the variables and headers of a server, which was read from raw, also where
-// they are a map, as other clients have them.
-func (v *server) values(raw json.RawMessage) []acp.EnvVariable {
-	all := slices.Concat(v.Env, v.Headers)
+// ServerValues are the variables and headers of an MCP server as an editor passes it, also
+// where they are a map, as other clients have them.
+func ServerValues(raw json.RawMessage) []acp.EnvVariable {
+	var lists server
+	_ = json.Unmarshal(raw, &lists) // what is not a list is as good as absent
+	all := slices.Concat(lists.Env, lists.Headers)
 	var maps struct{ Env, Headers map[string]string }
-	_ = json.Unmarshal(raw, &maps) // anything else is as good as absent
+	_ = json.Unmarshal(raw, &maps)
 	for _, m := range []map[string]string{maps.Env, maps.Headers} {
 		for name, value := range m {
 			all = append(all, acp.EnvVariable{Name: name, Value: value})
