@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -144,7 +145,7 @@ func (c *comparison) file(e *entry) *File {
 	if e == nil {
 		return nil
 	}
-	f := &File{Mode: fmt.Sprintf("%04o", uint32(e.mode)), Size: e.size}
+	f := &File{Mode: modeText(e.mode), Size: e.size}
 	switch e.kind {
 	case kindFile:
 		f.Type = TypeFile
@@ -160,6 +161,9 @@ func (c *comparison) file(e *entry) *File {
 	}
 	return f
 }
+
+// modeText is a mode as a [File] has it.
+func modeText(mode fs.FileMode) string { return fmt.Sprintf("%04o", uint32(mode)) }
 
 // renames makes one change of a deletion and a creation of the same file: the same
 // content, or the same inode and most of the content.

@@ -26,20 +26,18 @@ type journal struct {
 	Stage string `json:"stage"` // the directory, in the root
 	Steps []step `json:"steps"`
 	// Made are directories that must be made, Gone those that are removed, with their modes.
-	Made []madeDir `json:"made,omitempty"`
-	Gone []madeDir `json:"gone,omitempty"`
-	// Done says that everything is in place: only the stage is left to remove.
+	Made []dirMode `json:"made,omitempty"`
+	Gone []dirMode `json:"gone,omitempty"`
+	// Opened are directories whose owner may do everything there only meanwhile, and those
+	// that get another mode, with the modes that they have before.
+	Opened []dirMode `json:"opened,omitempty"`
+	// Done says that everything is in place: only what finish does is left.
 	Done bool `json:"done,omitempty"`
 }
 
 // stagePrefix begins the names of stages. Nothing in a sandbox may write to files there
 // (see policy.Always): some go to where nothing in it could have written them.
 const stagePrefix = ".gander-undo-"
-
-type madeDir struct {
-	Path Path   `json:"path"`
-	Mode string `json:"mode"`
-}
 
 // journalName is the file with what an undo is about to do.
 const journalName = "undo.json"
@@ -82,10 +80,18 @@ type phase struct {
 
 // phases are what an undo does, in order.
 func (j *journal) phases() []phase {
-	return []phase{{"stage", j.stage}, {"takeAway", j.takeAway}, {"dropDirs", j.dropDirs}, {"makeDirs", j.makeDirs}, {"place", j.place}}
+	return []phase{
+		{"openDirs", j.openDirs},
+		{"stage", j.stage},
+		{"takeAway", j.takeAway},
+		{"dropDirs", j.dropDirs},
+		{"makeDirs", j.makeDirs},
+		{"place", j.place},
+		{"giveModes", j.giveModes},
+	}
 }
 
-// directories finds which must be made and which go.
+// directories finds which must be made, which go, and which modes are others meanwhile.
 func (j *journal) directories() {
 	asked := map[Path]bool{}
 	need := func(p Path, mode string) {
@@ -96,14 +102,14 @@ func (j *journal) directories() {
 		if in, err := j.t.root.lookup(string(p)); err == nil && in.kind == kindDir {
 			return
 		}
-		j.Made = append(j.Made, madeDir{p, mode})
+		j.Made = append(j.Made, dirMode{p, mode})
 	}
 	for _, s := range j.Steps {
 		if s.Put != nil && s.Put.Type == TypeDir {
 			need(s.Path, s.Put.Mode)
 		}
 		if s.Want != nil && s.Want.Type == TypeDir && (s.Put == nil || s.Put.Type != TypeDir) {
-			j.Gone = append(j.Gone, madeDir{s.Path, s.Want.Mode})
+			j.Gone = append(j.Gone, dirMode{s.Path, s.Want.Mode})
 		}
 	}
 	for _, s := range j.Steps {
@@ -114,9 +120,10 @@ func (j *journal) directories() {
 			need(Path(p), "0755")
 		}
 	}
-	byPath := func(a, b madeDir) int { return strings.Compare(string(a.Path), string(b.Path)) }
+	byPath := func(a, b dirMode) int { return strings.Compare(string(a.Path), string(b.Path)) }
 	slices.SortFunc(j.Made, byPath)
-	slices.SortFunc(j.Gone, func(a, b madeDir) int { return byPath(b, a) })
+	slices.SortFunc(j.Gone, func(a, b dirMode) int { return byPath(b, a) })
+	j.noteModes()
 }
 
 // stage writes what is put back into the stage. For want of room it ends here.
@@ -191,7 +198,7 @@ func (j *journal) makeDirs() error {
 		if err := j.t.root.mkdir(string(d.Path), 0o700); err != nil {
 			return fmt.Errorf("making the directory %s again: %w", d.Path, err)
 		}
-		if err := j.t.giveDir(string(d.Path), (&File{Mode: d.Mode}).mode()); err != nil {
+		if err := j.t.giveDir(string(d.Path)); err != nil {
 			return fmt.Errorf("making the directory %s again: %w", d.Path, err)
 		}
 	}
@@ -201,20 +208,15 @@ func (j *journal) makeDirs() error {
 // place moves what is put back to where it was.
 func (j *journal) place() error {
 	for i, s := range j.Steps {
-		switch {
-		case s.Put == nil:
-		case s.Put.Type != TypeDir:
-			err := j.t.root.move(j.newName(i), string(s.Path))
-			if errors.Is(err, fs.ErrExist) {
-				return &ConflictError{Paths: []Path{s.Path}}
-			}
-			if err != nil {
-				return fmt.Errorf("putting %s back: %w", s.Path, err)
-			}
-		case s.Want != nil && s.Want.Type == TypeDir:
-			if err := j.t.root.chmodDir(string(s.Path), s.Put.mode()); err != nil {
-				return fmt.Errorf("giving %s its mode back: %w", s.Path, err)
-			}
+		if s.Put == nil || s.Put.Type == TypeDir {
+			continue
+		}
+		err := j.t.root.move(j.newName(i), string(s.Path))
+		if errors.Is(err, fs.ErrExist) {
+			return &ConflictError{Paths: []Path{s.Path}}
+		}
+		if err != nil {
+			return fmt.Errorf("putting %s back: %w", s.Path, err)
 		}
 	}
 	return nil
@@ -232,6 +234,11 @@ func (j *journal) finish() error {
 	if err := j.t.root.rmdir(j.Stage); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing what an undo left: %w", err)
 	}
+	if mode, ok := modesOf(j.Opened)["."]; ok {
+		if err := j.t.setDirMode(".", mode); err != nil {
+			return err
+		}
+	}
 	if err := os.Remove(j.t.journalFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("ending the undo: %w", err)
 	}
@@ -241,12 +248,9 @@ func (j *journal) finish() error {
 // rollBack takes everything back, wherever it ended. What somebody saved to a path
 // meanwhile stays; the stage is kept then, with what was there before.
 func (j *journal) rollBack() error {
-	var errs []error
+	errs := []error{j.openDirs()}
 	for i, s := range slices.Backward(j.Steps) {
 		if s.Put == nil || s.Put.Type == TypeDir {
-			if s.Put != nil && s.Want != nil && s.Want.Type == TypeDir {
-				errs = append(errs, j.t.root.chmodDir(string(s.Path), s.Want.mode()))
-			}
 			continue
 		}
 		if _, err := j.t.root.lookup(j.newName(i)); !errors.Is(err, fs.ErrNotExist) || !j.t.is(s.Path, s.Put) {
@@ -263,7 +267,7 @@ func (j *journal) rollBack() error {
 	for _, d := range slices.Backward(j.Gone) {
 		err := j.t.root.mkdir(string(d.Path), 0o700)
 		if err == nil {
-			err = j.t.giveDir(string(d.Path), (&File{Mode: d.Mode}).mode())
+			err = j.t.giveDir(string(d.Path))
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			errs = append(errs, err)
@@ -277,6 +281,7 @@ func (j *journal) rollBack() error {
 			errs = append(errs, fmt.Errorf("moving %s back: %w", s.Path, err))
 		}
 	}
+	errs = append(errs, j.t.setModes(modesOf(j.Made, j.Gone, j.Opened)))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

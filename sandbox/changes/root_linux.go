@@ -31,9 +31,13 @@ func (r *root) open(rel string, flags int) (int, error) {
 	if rel == "" {
 		rel = "."
 	}
+	all := how | flags
+	if flags&unix.O_PATH != 0 { // openat2 refuses flags beside it that say nothing then
+		all &^= unix.O_NONBLOCK | unix.O_NOCTTY
+	}
 	for {
 		fd, err := unix.Openat2(int(r.f.Fd()), rel, &unix.OpenHow{
-			Flags: uint64(how | flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+			Flags: uint64(all), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 		})
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // something was renamed meanwhile

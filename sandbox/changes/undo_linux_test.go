@@ -28,6 +28,11 @@ func TestUndoPutsEverythingBack(t *testing.T) {
 		{"two that changed places", "mv a x; mv b a; mv x b"},
 		{"a mode", "chmod 755 a; chmod 600 b"},
 		{"a directory's mode", "chmod 700 d"},
+		{"a directory that its owner may not write to", "echo other > d/c; chmod 555 d"},
+		{"a directory that its owner may do nothing with", "echo other > a; chmod 000 d"},
+		{"a new directory that its owner may not write to", "mkdir new; echo x > new/x; chmod 555 new"},
+		{"deletion of a directory that its owner may not write to", "chmod 755 closed closed/e; rm -r closed"},
+		{"content of a directory that its owner may not write to", "chmod 755 closed closed/e; echo other > closed/a; rm closed/e/f; echo x > closed/e/x; chmod 555 closed closed/e"},
 		{"a link", "ln -s a new; rm l"},
 		{"a link that points elsewhere", "ln -sfn b l"},
 		{"a link for a file", "ln -sf b a"},
@@ -42,7 +47,7 @@ lines'`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			y := newYard(t)
-			y.sh("echo one > a; echo two > b; mkdir -p d/e; echo three > d/c; echo four > d/e/f; chmod 750 d/e; ln -s a l; mkdir empty; seq 100 > big")
+			y.sh("echo one > a; echo two > b; mkdir -p d/e; echo three > d/c; echo four > d/e/f; chmod 750 d/e; ln -s a l; mkdir empty; seq 100 > big; mkdir -p closed/e; echo five > closed/a; echo six > closed/e/f; chmod 555 closed/e closed")
 			before := y.state()
 			turn := y.turn(func() { y.sh(tt.during) })
 			after := y.state()
@@ -60,6 +65,36 @@ lines'`},
 				t.Errorf("once more: %v", err)
 			}
 		})
+	}
+}
+
+// The mode of the project's own directory is not compared. It stays as it is, and stands
+// in the way of nothing.
+func TestUndoWhereTheProjectIsNotWritable(t *testing.T) {
+	y := newYard(t)
+	y.sh("mkdir d; echo one > d/a; chmod 555 .")
+	before := y.state()
+	y.turn(func() { y.sh("chmod 755 .; echo x > d/a; chmod 555 .") })
+	if _, err := y.undo(); err != nil {
+		t.Fatal(err)
+	}
+	if got := y.state(); got != before {
+		t.Errorf("it was\n%sand is\n%s", before, got)
+	}
+}
+
+// A person may have given a directory its mode back.
+func TestUndoOfAModeThatIsBack(t *testing.T) {
+	y := newYard(t)
+	y.sh("echo one > a; mkdir d")
+	before := y.state()
+	y.turn(func() { y.sh("echo x > a; chmod 000 d") })
+	y.sh("chmod 755 d")
+	if _, err := y.undo(); err != nil {
+		t.Fatal(err)
+	}
+	if got := y.state(); got != before {
+		t.Errorf("it was\n%sand is\n%s", before, got)
 	}
 }
 
@@ -152,9 +187,9 @@ func TestUndoLeavesTheRestAlone(t *testing.T) {
 func TestUndoIsAllOrNothing(t *testing.T) {
 	y := newYard(t)
 	y.sh("mkdir p q; echo one > p/a; echo two > q/b")
-	y.turn(func() { y.sh("echo x > p/a; echo y > q/b") })
+	y.turn(func() { y.sh("echo x > p/a; echo y > q/b; chmod 555 q") })
 	before := y.state()
-	for _, at := range []string{"stage", "takeAway", "dropDirs", "makeDirs", "place", "done"} {
+	for _, at := range undoPhases {
 		if err := changes.UndoFailingAt(y.tree, "session", at); err == nil {
 			t.Fatalf("%s: no error", at)
 		}
@@ -167,14 +202,19 @@ func TestUndoIsAllOrNothing(t *testing.T) {
 	}
 }
 
+// undoPhases are the moments at which an undo ends in tests.
+var undoPhases = []string{"openDirs", "stage", "takeAway", "dropDirs", "makeDirs", "place", "giveModes", "done"}
+
 // A process that is killed in an undo leaves a note; whoever opens the tree next mends it.
 func TestACrashInAnUndoIsMended(t *testing.T) {
-	for _, at := range []string{"stage", "takeAway", "dropDirs", "makeDirs", "place", "done"} {
+	for _, at := range undoPhases {
 		t.Run(at, func(t *testing.T) {
 			y := newYard(t)
-			y.sh("echo one > a; echo two > gone; mkdir -p d/e; echo three > d/e/c; ln -s a l")
+			y.sh("echo one > a; echo two > gone; mkdir -p d/e p q/r shut; echo three > d/e/c; ln -s a l; echo four > p/a; echo five > q/r/a; chmod 555 q/r .")
 			before := y.state()
-			y.turn(func() { y.sh("echo x > a; rm -r gone d l; mkdir n; echo y > n/new; echo z > d") })
+			y.turn(func() {
+				y.sh("chmod 755 . q/r; echo x > a; rm -r gone d l q/r; mkdir n; echo y > n/new; echo z > d; echo x > p/a; chmod 555 n p .; chmod 000 shut")
+			})
 			after := y.state()
 			changes.CrashUndoAt(y.tree, "session", at)
 			y.reopen()

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,11 +71,11 @@ func (r *root) move(from, to string) error {
 	})
 }
 
-// chmodDir sets a directory's permissions.
+// chmodDir sets a directory's permissions, also of one that cannot be opened for reading.
 func (r *root) chmodDir(rel string, mode fs.FileMode) error {
-	fd, err := r.open(rel, unix.O_DIRECTORY)
-	if err == nil {
-		err = unix.Fchmod(fd, uint32(mode))
+	fd, err := r.open(rel, unix.O_DIRECTORY|unix.O_PATH)
+	if err == nil { // fchmod takes no such descriptor; what it leads to is no link
+		err = unix.Fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), uint32(mode), 0)
 		_ = unix.Close(fd)
 	}
 	if err != nil {
@@ -83,14 +84,14 @@ func (r *root) chmodDir(rel string, mode fs.FileMode) error {
 	return nil
 }
 
-// giveDir gives a directory that was made its mode, and its owner where root works for somebody.
-func (t *Tree) giveDir(rel string, mode fs.FileMode) error {
+// giveDir gives a directory that was made to its owner where root works for somebody.
+func (t *Tree) giveDir(rel string) error {
 	fd, err := t.root.open(rel, unix.O_DIRECTORY)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: rel, Err: err}
 	}
 	f := os.NewFile(uintptr(fd), rel)
-	return errors.Join(setMode(f, mode, t.ownerOfNew), f.Close())
+	return errors.Join(setMode(f, ownerDoesAll, t.ownerOfNew), f.Close())
 }
 
 // setMode sets an open file's permissions, and its owner's where root works for somebody.

@@ -75,8 +75,8 @@ func (r *root) chmodDir(rel string, mode fs.FileMode) error {
 	return r.r.Chmod(filepath.FromSlash(rel), mode.Perm())
 }
 
-// giveDir gives a directory that was made its mode.
-func (t *Tree) giveDir(rel string, mode fs.FileMode) error { return t.root.chmodDir(rel, mode) }
+// giveDir lets the owner of a directory that was made do everything there.
+func (t *Tree) giveDir(rel string) error { return t.root.chmodDir(rel, ownerDoesAll) }
 
 // setMode sets an open file's permissions, and its owner's where root works for somebody.
 func setMode(f *os.File, mode fs.FileMode, owner func() (uid, gid int, ok bool)) error {

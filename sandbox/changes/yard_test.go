@@ -40,7 +40,10 @@ func newYard(t testing.TB, change ...func(*changes.Options)) *yard {
 		t.Fatal(err)
 	}
 	y.open(change...)
-	t.Cleanup(func() { y.tree.Close() })
+	t.Cleanup(func() {
+		y.tree.Close()
+		y.sh("chmod -R u+rwx .") // so that it can be removed
+	})
 	return y
 }
 
@@ -133,11 +136,14 @@ func (y *yard) expect(turn *changes.Turn, want ...string) {
 	}
 }
 
-// state is every path of the project with type, mode and content.
+// state is every path of the project that can be read, with type, mode and content.
 func (y *yard) state() string {
 	y.Helper()
 	var b strings.Builder
 	err := filepath.WalkDir(y.dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
