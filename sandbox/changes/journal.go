@@ -283,7 +283,7 @@ func (j *journal) rollBack() error {
 	}
 	errs = append(errs, j.t.setModes(modesOf(j.Made, j.Gone, j.Opened)))
 	if err := errors.Join(errs...); err != nil {
-		return err
+		return fmt.Errorf("%w; what was there is in %s", err, path.Join(j.t.o.Root, j.Stage))
 	}
 	return j.finish()
 }

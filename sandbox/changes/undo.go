@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -56,22 +55,25 @@ type step struct {
 // Undo puts back what the last turn of a session that is not undone yet changed;
 // of all sessions when session is empty. Files that are not as the turn left them
 // are a [ConflictError]. All is put back or nothing, also when gander is killed
-// meanwhile: the next Open mends it then. Commits, branches and the index of git
+// meanwhile: the next Open or Undo mends it then. Commits, branches and the index of git
 // stay as they are.
 func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 	ctx, done := context.WithTimeout(ctx, time.Minute)
 	defer done()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	turn, err := t.Undoable(session)
-	if err != nil {
-		return nil, err
-	}
 	release, err := t.store.hold(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+	if err := t.mend(); err != nil {
+		return nil, fmt.Errorf("ending an undo that was cut short: %w", err)
+	}
+	turn, err := t.Undoable(session)
+	if err != nil {
+		return nil, err
+	}
 	return t.undo(turn)
 }
 
@@ -101,7 +103,7 @@ func (t *Tree) undo(turn *Turn) (*Undone, error) {
 	j := &journal{t: t, Turn: turn.ID, Stage: stagePrefix + rand.Text()[:10], Steps: steps}
 	if err := j.run(); err != nil {
 		if mended := j.rollBack(); mended != nil {
-			return nil, fmt.Errorf("%w; and what was already done could not be taken back: %w; what was there is in %s", err, mended, path.Join(t.o.Root, j.Stage))
+			return nil, fmt.Errorf("%w; and what was already done could not be taken back: %w", err, mended)
 		}
 		return nil, err
 	}

@@ -236,6 +236,26 @@ func TestACrashInAnUndoIsMended(t *testing.T) {
 	}
 }
 
+// One that could not be mended when the tree was opened is mended before the next undo, and
+// its note is not lost to that of another.
+func TestUndoMendsWhatWasCutShort(t *testing.T) {
+	for _, at := range undoPhases {
+		t.Run(at, func(t *testing.T) {
+			y := newYard(t)
+			y.sh("echo one > a; echo two > gone")
+			before := y.state()
+			y.turn(func() { y.sh("echo x > a; rm gone") })
+			changes.CrashUndoAt(y.tree, "session", at)
+			if _, err := y.undo(); at == "done" && !errors.Is(err, changes.ErrNothing) || at != "done" && err != nil {
+				t.Error(err)
+			}
+			if got := y.state(); got != before {
+				t.Errorf("it was\n%sand is\n%s", before, got)
+			}
+		})
+	}
+}
+
 // What somebody saves between a crash and the mending stays.
 func TestMendingKeepsWhatWasSavedMeanwhile(t *testing.T) {
 	y := newYard(t)
@@ -246,6 +266,13 @@ func TestMendingKeepsWhatWasSavedMeanwhile(t *testing.T) {
 	y.reopen()
 	if y.read("a") != "mine" || y.read("b") != "y\n" {
 		t.Error(y.state())
+	}
+	if _, err := y.undo(); err == nil || !strings.Contains(err.Error(), "what was there is in "+y.path(".gander-undo-test")) {
+		t.Errorf("another undo says %v", err)
+	}
+	y.must(os.Remove(y.path("a")))
+	if _, err := y.undo(); err != nil || y.read("a") != "one\n" || y.read("b") != "two\n" {
+		t.Errorf("when it is out of the way: %v\n%s", err, y.state())
 	}
 }
 
