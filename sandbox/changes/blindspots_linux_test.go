@@ -3,6 +3,7 @@ package changes_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,6 +182,53 @@ func TestLinksOfWhatIsNotListedAreNotKept(t *testing.T) {
 				t.Errorf("what is kept is %q", got)
 			}
 		})
+	}
+}
+
+// What a turn shut is named as not compared, and neither taken for deleted nor in the way
+// of an undo, which says that what is in it stays.
+func TestWhatATurnShutIsNotCompared(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root looks at everything")
+	}
+	for _, mode := range []string{"0000", "0111", "0444", "0600"} {
+		t.Run(mode, func(t *testing.T) {
+			y := newYard(t)
+			y.sh("mkdir -p d/e shut; echo one > a; echo two > d/c; echo three > d/e/f; chmod 000 shut")
+			turn := y.turn(func() { y.sh("echo x > a; echo y > d/c; chmod " + mode + " d; rm -r shut") })
+			y.expect(turn, "deleted shut", "modified a", "modified d (mode "+mode+", was 0755)")
+			want := []string{"d: permission denied", "shut: permission denied"}
+			if !slices.Equal(turn.NotCompared, want) {
+				t.Errorf("not compared: %q", turn.NotCompared)
+			}
+			u, err := y.undo()
+			y.must(err)
+			for _, line := range want {
+				if !slices.Contains(u.Skipped, "Not compared, so that what changed there stays: "+line+".") {
+					t.Errorf("skipped: %q", u.Skipped)
+				}
+			}
+			if y.read("a") != "one\n" || y.read("d/c") != "y\n" || y.read("d/e/f") != "three\n" {
+				t.Error(y.state())
+			}
+			turn = y.turn(func() { y.sh("echo z > d/c") })
+			y.expect(turn, "modified d/c")
+		})
+	}
+}
+
+// A file that its owner may not read stays, and why is said.
+func TestAFileThatATurnShutStays(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	y := newYard(t)
+	y.sh("echo one > a; echo two > b")
+	y.turn(func() { y.sh("echo x > a; chmod 000 a; echo y > b") })
+	u, err := y.undo()
+	y.must(err)
+	if len(u.Skipped) != 1 || !strings.HasPrefix(u.Skipped[0], "a stays as it is: its content was not read") || y.read("b") != "two\n" {
+		t.Errorf("skipped: %q, and b is %q", u.Skipped, y.read("b"))
 	}
 }
 

@@ -31,7 +31,7 @@ type comparison struct {
 // only files of the same content are found to be renamed.
 func (t *Tree) compare(ctx context.Context, before, after *manifest) *Turn {
 	c := comparison{ctx: ctx, t: t, heavy: map[string]*Heavy{}, created: map[Path]*entry{}, deleted: map[Path]*entry{}}
-	c.turn = &Turn{Started: before.at, Ended: time.Now(), HeadBefore: before.head, HeadAfter: after.head, NotCompared: after.notCompared()}
+	c.turn = &Turn{Started: before.at, Ended: time.Now(), HeadBefore: before.head, HeadAfter: after.head, NotCompared: notCompared(before, after)}
 	for dir, now := range after.dirs {
 		was := before.dirs[dir]
 		if was == now || was == nil && before.covers(dir) {
@@ -43,9 +43,6 @@ func (t *Tree) compare(ctx context.Context, before, after *manifest) *Turn {
 		if after.dirs[dir] == nil && !after.covers(dir) {
 			c.directory(dir, was, nil)
 		}
-	}
-	if len(before.note) > 0 && len(after.note) == 0 {
-		c.turn.NotCompared = before.notCompared()
 	}
 	c.renames()
 	c.finish()

@@ -134,6 +134,9 @@ func (s *scan) visit(l *lister, dir string) {
 	} else {
 		err = l.list(dir, d.entry)
 	}
+	if err == nil && d.n == 0 {
+		err = d.unseen // its names can be listed, and nothing else
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.changed.Broadcast()
@@ -185,16 +188,17 @@ func (s *scan) take(d *directory) {
 // directory is one directory while it is listed. As long as everything is as it
 // was, nothing is copied.
 type directory struct {
-	s     *scan
-	dir   string
-	old   *listing
-	heavy bool
-	hides func(name string, dir bool) bool
-	byOld map[string]*entry // the old entries, once the order differs
-	n     int
-	fresh []entry // nil as long as all is as it was
-	other bool    // something is not
-	cut   string  // why the listing ended early
+	s      *scan
+	dir    string
+	old    *listing
+	heavy  bool
+	hides  func(name string, dir bool) bool
+	byOld  map[string]*entry // the old entries, once the order differs
+	n      int
+	fresh  []entry // nil as long as all is as it was
+	other  bool    // something is not
+	unseen error   // of an entry that could not be looked at
+	cut    string  // why the listing ended early
 }
 
 // entry takes a name; see [lister.list].
@@ -219,6 +223,7 @@ func (d *directory) entry(name []byte, ask func(string) (info, error)) bool {
 	case errors.Is(err, fs.ErrNotExist): // gone meanwhile
 		return true
 	case err != nil: // as where somebody else's file system is mounted
+		d.unseen = err
 		d.s.unseen.Store(true)
 		return true
 	}
@@ -337,13 +342,16 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// notCompared says which directories were left out and why, a few by name.
-func (m *manifest) notCompared() []string {
+// notCompared says which directories were left out of one of both looks and why, a few by name.
+func notCompared(before, after *manifest) []string {
 	const most = 20
-	left := slices.Sorted(maps.Keys(m.note))
+	note := map[string]string{}
+	maps.Copy(note, before.note)
+	maps.Copy(note, after.note)
+	left := slices.Sorted(maps.Keys(note))
 	var out []string
 	for _, dir := range left[:min(len(left), most)] {
-		out = append(out, Path(path.Join(".", dir)).String()+": "+m.note[dir])
+		out = append(out, Path(path.Join(".", dir)).String()+": "+note[dir])
 	}
 	if more := len(left) - most; more > 0 {
 		out = append(out, "and "+plural(more, "directory", "directories")+" more")

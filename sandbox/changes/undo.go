@@ -134,6 +134,9 @@ func (t *Tree) plan(u *Undone) []step {
 	for _, h := range u.Turn.Heavy {
 		u.Skipped = append(u.Skipped, fmt.Sprintf("%s stays as it is: its content is not kept.", h.Dir))
 	}
+	for _, n := range u.Turn.NotCompared {
+		u.Skipped = append(u.Skipped, fmt.Sprintf("Not compared, so that what changed there stays: %s.", n))
+	}
 	return steps
 }
 
@@ -152,7 +155,7 @@ func (t *Tree) unable(c *Change) string {
 		}
 	}
 	if a := c.After; a != nil && a.Type == TypeFile && a.Sum == "" {
-		return "it is too large to see whether it changed since"
+		return "its content was not read after the turn, so whether it changed since cannot be told"
 	}
 	return ""
 }
