@@ -232,7 +232,7 @@ func (c *comparer) show(ctx context.Context, found *changes.Turn, shown shownDif
 		if ctx.Err() == nil {
 			before, after, isText = c.tree.Texts(f)
 		}
-		if isText && shown.has(c.s.cwd, f, after) {
+		if isText && shown.has(c.s.cwd, f, before, after) {
 			continue
 		}
 		count++
@@ -286,32 +286,61 @@ func diffContent(path, before, after string, existed bool) json.RawMessage {
 	return marshal(d)
 }
 
-// shownDiffs are the new texts that tool calls of a turn showed, by path.
-type shownDiffs map[string]string
+// shownDiffs are the differences that tool calls of a turn showed, in their order.
+type shownDiffs []shownDiff
 
-// maxShownDiffs bounds how many are remembered; of what is not, the difference is
-// shown twice.
-const maxShownDiffs = 500
+type shownDiff struct {
+	call, path string
+	old, text  string // old is empty for a file that is written as a whole
+}
 
-// add remembers the diffs in a tool call's content.
-func (d shownDiffs) add(content json.RawMessage) {
+// The bounds of what is remembered; of what is not, the difference is shown twice.
+const (
+	maxShownDiffs = 500
+	maxShownBytes = 16 << 20
+)
+
+// add remembers the diffs in a tool call's content, which replaces what it had.
+func (d *shownDiffs) add(call string, content json.RawMessage) {
+	*d = slices.DeleteFunc(*d, func(s shownDiff) bool { return s.call == call })
+	room := maxShownBytes
+	for _, s := range *d {
+		room -= len(s.old) + len(s.text)
+	}
 	for _, raw := range listOf(content) {
-		text := shortText(acp.Member(raw, "newText"))
-		if f := fileOf(raw); f.Type == "diff" && text != nil && len(f.Path) <= maxInput && len(d) < maxShownDiffs {
-			d[f.Path] = *text
+		old, text := shortText(acp.Member(raw, "oldText")), shortText(acp.Member(raw, "newText"))
+		f := fileOf(raw)
+		if f.Type != "diff" || old == nil || text == nil || len(f.Path) > maxInput || len(*d) == maxShownDiffs {
+			continue
 		}
+		if room -= len(*old) + len(*text); room < 0 {
+			return
+		}
+		*d = append(*d, shownDiff{call, f.Path, *old, *text})
 	}
 }
 
-// has says that what a file is now was shown: as a whole, or as the part that changed.
-func (d shownDiffs) has(cwd string, c changes.Change, after string) bool {
-	for _, path := range []string{filepath.Join(cwd, filepath.FromSlash(string(c.Path))), string(c.Path)} {
-		if text, ok := d[path]; ok && strings.Contains(after, strings.TrimSuffix(text, "\n")) && (text != "" || after == "") {
-			return true
+// has says that what a file is now was shown: that the differences, one after the other,
+// make it of what it was. What they may have left out counts as not shown.
+func (d shownDiffs) has(cwd string, c changes.Change, before, after string) bool {
+	full := filepath.Join(cwd, filepath.FromSlash(string(c.Path)))
+	shown := false
+	for _, s := range d {
+		if s.path != full && s.path != string(c.Path) {
+			continue
+		}
+		shown = true
+		if s.old == "" || sameText(s.old, before) {
+			before = s.text
+		} else {
+			before = strings.Replace(before, s.old, s.text, 1)
 		}
 	}
-	return false
+	return shown && c.Kind != changes.Renamed && sameText(before, after)
 }
+
+// sameText compares but for the end of the last line, which tools add.
+func sameText(a, b string) bool { return strings.TrimSuffix(a, "\n") == strings.TrimSuffix(b, "\n") }
 
 // commandDiff is /diff: the last turn that changed files, or all of the session.
 func commandDiff(ctx context.Context, call commandCall) (string, error) {

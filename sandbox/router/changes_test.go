@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,9 +166,66 @@ func TestAShownFileThatChangedAgain(t *testing.T) {
 	if got := theChanges(t, p.turnUpdates(t, "go")); got != nil {
 		t.Errorf("what was shown in part is shown again: %+v", got)
 	}
+	p.do = func(c *fakeConv) {
+		c.update(`{"sessionUpdate":"tool_call","toolCallId":"1","title":"edit","kind":"edit","status":"completed","content":[{"type":"diff","path":"a.txt","oldText":"one","newText":"one"}]}`)
+		p.write(t, "a.txt", "one\nEVIL\n")
+	}
+	if got := theChanges(t, p.turnUpdates(t, "go")); got == nil || got.Content[0].NewText != "one\nEVIL\n" {
+		t.Errorf("after an edit of nothing got %+v", got)
+	}
 	p.do = func(*fakeConv) {}
 	if got := theChanges(t, p.turnUpdates(t, "go")); got != nil {
 		t.Errorf("nothing changed, and shown is %+v", got)
+	}
+}
+
+// A tool call shows of a file what its difference says, and nothing that came later.
+func TestWhatIsShown(t *testing.T) {
+	diff := func(old, text string) string {
+		return string(marshal(map[string]any{"type": "diff", "path": "/p/a", "oldText": old, "newText": text}))
+	}
+	whole := func(text string) string {
+		return string(marshal(map[string]any{"type": "diff", "path": "/p/a", "newText": text}))
+	}
+	const before = "one\ntwo\none\n"
+	for _, tt := range []struct {
+		name          string
+		before, after string
+		calls         []string
+		want          bool
+	}{
+		{"nothing", before, before + "x\n", nil, false},
+		{"an edit", before, "one\n2\none\n", []string{diff("two", "2")}, true},
+		{"an edit, then a command", before, "one\n2\none\nEVIL\n", []string{diff("two", "2")}, false},
+		{"an edit of nothing, then a command", before, before + "EVIL\n", []string{diff("one", "one")}, false},
+		{"the end of a line, then a command", before, before + "EVIL\n", []string{diff("\n", "\n")}, false},
+		{"an edit of nothing that says what the command writes", before, before + "EVIL\n", []string{diff(before+"EVIL\n", before+"EVIL\n")}, false},
+		{"two edits", before, "one\n3\none\n", []string{diff("two", "2"), diff("2", "3")}, true},
+		{"an edit that failed, and one that did not", before, "one\n2\none\n", []string{diff("tow", "2"), diff("two", "2")}, true},
+		{"the first of several places", before, "1\ntwo\none\n", []string{diff("one", "1")}, true},
+		{"several places", before, "1\ntwo\n1\n", []string{diff("one", "1")}, false},
+		{"a whole file", before, "new\n", []string{whole("new\n")}, true},
+		{"a whole file, then a command", before, "new\nEVIL\n", []string{whole("new\n")}, false},
+		{"a whole file and what it was", before, "new\n", []string{diff(before, "new\n")}, true},
+		{"without the end of the last line", before, "new\n", []string{diff("one\ntwo\none", "new")}, true},
+		{"with one that was not there", "one", "new", []string{diff("one\n", "new\n")}, true},
+		{"a new file, then an edit", "", "one\n2\n", []string{whole("one\ntwo\n"), diff("two", "2")}, true},
+		{"a file that is empty now", before, "", []string{diff(before, "")}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var shown shownDiffs
+			for i, call := range tt.calls {
+				for range 2 { // agents repeat the content of a call
+					shown.add(fmt.Sprint(i), json.RawMessage("["+call+"]"))
+				}
+			}
+			if got := shown.has("/p", changes.Change{Path: "a", Kind: changes.Modified}, tt.before, tt.after); got != tt.want {
+				t.Errorf("shown: %t", got)
+			}
+			if shown.has("/p", changes.Change{Path: "a", Kind: changes.Renamed}, tt.before, tt.after) {
+				t.Error("a rename counts as shown")
+			}
+		})
 	}
 }
 

@@ -117,7 +117,7 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 		if list, changed := r.was.complete(u.content); changed {
 			set["content"], u.content = list, marshal(list)
 		}
-		r.shown.add(u.content)
+		r.shown.add(u.ToolCallID, u.content)
 	}
 	tc := r.tools.find(u.ToolCallID)
 	if tc == nil {
