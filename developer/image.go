@@ -2,6 +2,7 @@ package developer
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
@@ -25,6 +26,21 @@ const (
 	pictureSide    = 1024
 	pictureQuality = 85
 )
+
+// oneByOne lets in one caller at a time: a picture takes up to 400 MB while it is decoded.
+type oneByOne chan struct{}
+
+func newOneByOne() oneByOne { return make(oneByOne, 1) }
+
+// enter waits for its turn, until ctx ends. Who was let in leaves.
+func (o oneByOne) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case o <- struct{}{}:
+		return func() { <-o }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // decodePicture reads a png, jpeg, gif (its first picture), webp, tiff or bmp.
 func decodePicture(data []byte) (image.Image, error) {

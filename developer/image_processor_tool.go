@@ -26,7 +26,7 @@ const imageProcessorSchema = `{
 
 // imageProcessorTool is classic goose's image_processor.
 func imageProcessorTool(s *Spaces) Tool {
-	one := make(chan struct{}, 1) // a picture takes up to 400 MB while it is decoded
+	pictures := newOneByOne()
 	return Tool{
 		Name:        "image_processor",
 		Description: imageProcessorDescription,
@@ -44,12 +44,11 @@ func imageProcessorTool(s *Spaces) Tool {
 			if err != nil {
 				return Result{}, err
 			}
-			select {
-			case one <- struct{}{}:
-				defer func() { <-one }()
-			case <-ctx.Done():
-				return Result{}, ctx.Err()
+			leave, err := pictures.enter(ctx)
+			if err != nil {
+				return Result{}, err
 			}
+			defer leave()
 			path, data, err := readPicture(space, *name)
 			if err != nil {
 				return Result{}, &Error{InternalError, err.Error()}

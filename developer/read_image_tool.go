@@ -56,6 +56,7 @@ const (
 // readImageTool is the read_image of goose 1.52: the image as it is, or a part of
 // it as PNG.
 func readImageTool(s *Spaces) Tool {
+	pictures := newOneByOne()
 	return Tool{
 		Name:        "read_image",
 		Title:       "Read Image",
@@ -71,6 +72,11 @@ func readImageTool(s *Spaces) Tool {
 			if err != nil {
 				return currentAnswer("", err), nil
 			}
+			leave, err := pictures.enter(ctx)
+			if err != nil {
+				return Result{}, err
+			}
+			defer leave()
 			result, err := readImage(ctx, space, call, *source)
 			if ctx.Err() != nil {
 				return Result{}, ctx.Err()

@@ -2,8 +2,10 @@ package developer
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"image"
@@ -17,7 +19,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // testImage is 20 by 10, its left half red.
@@ -69,6 +73,36 @@ func (c currentBench) image(arguments string) Result {
 		c.t.Fatalf("%s: %v, %v", arguments, result, err)
 	}
 	return result
+}
+
+// A call waits while another one has an image in memory, until it is cancelled.
+func TestImagesAreReadOneByOne(t *testing.T) {
+	c := newImageBench(t)
+	c.file("img.png", string(encoded(t, "png")))
+	asked, answer := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-answer
+		_, _ = w.Write(encoded(t, "png"))
+	}))
+	defer server.Close()
+	var first sync.WaitGroup
+	first.Go(func() {
+		result, err := c.tools["read_image"].Call(t.Context(), Call{Arguments: json.RawMessage(`{"source":"` + server.URL + `"}`)})
+		if err != nil || result.IsError {
+			t.Errorf("the first: %v, %v", result, err)
+		}
+	})
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	result, err := c.tools["read_image"].Call(ctx, Call{Arguments: json.RawMessage(`{"source":"img.png"}`)})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside another: %v, %v", result, err)
+	}
+	close(answer)
+	first.Wait()
+	c.image(`{"source":"img.png"}`)
 }
 
 func TestReadImage(t *testing.T) {
