@@ -101,6 +101,47 @@ func TestLargeBatches(t *testing.T) {
 	}
 }
 
+// What does not fit into the answer to a batch is answered with an error, and the rest as ever.
+func TestLargeAnswersToABatch(t *testing.T) {
+	picture := func(name string, bytes int) developer.Tool {
+		return developer.Tool{Name: name, Call: func(context.Context, developer.Call) (developer.Result, error) {
+			return developer.Result{Content: []developer.Content{{Data: make([]byte, bytes), MimeType: "image/png"}}}, nil
+		}}
+	}
+	p := connect(t, toolset(t, picture("large", maxBatchAnswers/4), picture("small", 10)), Options{})
+	p.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	p.receive()
+	p.send("[" + strings.Join([]string{callOf(1, "large"), callOf(2, "large"), callOf(3, "large"), callOf(4, "small")}, ",") + "]")
+	line, err := p.lines.ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers []struct {
+		ID     int
+		Result json.RawMessage
+		Error  *rpcError
+	}
+	if err := json.Unmarshal(line, &answers); err != nil || len(line) > maxBatchAnswers+1000 {
+		t.Fatalf("%d bytes: %v", len(line), err)
+	}
+	answered, refused := map[int]bool{}, 0
+	for _, a := range answers {
+		answered[a.ID] = true
+		if a.Error == nil {
+			continue
+		}
+		if refused++; a.ID == 4 || a.Error.Code != developer.InternalError || !strings.Contains(a.Error.Message, "send the request alone") {
+			t.Errorf("%d is answered with %+v", a.ID, a.Error)
+		}
+	}
+	if len(answers) != 4 || len(answered) != 4 || refused != 1 {
+		t.Errorf("%d answers to %v, of them %d errors", len(answers), answered, refused)
+	}
+	if err := p.hangUp(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Every line of a call comes before its answer, in order, and none is lost.
 func TestOutputBeforeAnswer(t *testing.T) {
 	const lines, rounds = 5000, 2
