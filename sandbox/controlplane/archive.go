@@ -29,17 +29,17 @@ const (
 // and links, which stay links. Pipes, sockets and devices are left out, and so is what
 // disappears meanwhile: an agent may be at work.
 type packer struct {
-	ctx     context.Context
-	root    *os.Root
-	tw      *tar.Writer
-	left    int64 // bytes that may still come
-	entries int
+	ctx  context.Context
+	root *os.Root
+	tw   *tar.Writer
+	left int64 // bytes that may still come
+	room int   // entries that may still be listed: they are held until they are packed
 }
 
 // pack writes a compressed tar of a workspace. At most limit bytes of files.
 func pack(ctx context.Context, root *os.Root, w io.Writer, limit int64) error {
 	zw := gzip.NewWriter(w)
-	p := &packer{ctx: ctx, root: root, tw: tar.NewWriter(zw), left: limit}
+	p := &packer{ctx: ctx, root: root, tw: tar.NewWriter(zw), left: limit, room: maxEntries}
 	if err := p.dir("."); err != nil {
 		return err
 	}
@@ -51,12 +51,15 @@ func (p *packer) dir(name string) error {
 	if err != nil {
 		return gone(err, name)
 	}
-	entries, err := f.ReadDir(maxEntries - p.entries + 1)
+	entries, err := f.ReadDir(p.room + 1)
 	if errors.Is(err, io.EOF) { // it is empty
 		err = nil
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return gone(err, name)
+	}
+	if p.room -= len(entries); p.room < 0 {
+		return fail(http.StatusRequestEntityTooLarge, "the workspace has more than %d files", maxEntries)
 	}
 	for _, e := range entries {
 		if err := p.ctx.Err(); err != nil {
@@ -78,9 +81,6 @@ func gone(err error, name string) error {
 }
 
 func (p *packer) entry(name string) error {
-	if p.entries++; p.entries > maxEntries {
-		return fail(http.StatusRequestEntityTooLarge, "the workspace has more than %d files", maxEntries)
-	}
 	if len(name) > maxPath {
 		return fail(http.StatusRequestEntityTooLarge, "the workspace has a path of more than %d bytes, below %.100q: remove it first", maxPath, name)
 	}

@@ -3,6 +3,7 @@
 package controlplane
 
 import (
+	"archive/tar"
 	"bytes"
 	"errors"
 	"net/http"
@@ -56,6 +57,29 @@ func TestPackedPathsHaveALength(t *testing.T) {
 	err := pack(t.Context(), root, new(bytes.Buffer), 1<<20)
 	if se, ok := errors.AsType[*statusError](err); !ok || se.status != http.StatusRequestEntityTooLarge || len(se.text) > 300 {
 		t.Errorf("the answer is %.300v", err)
+	}
+}
+
+// What is listed is held, also while what is below it is packed: its number is bounded, and
+// not that of what is packed already.
+func TestListedFilesAreBounded(t *testing.T) {
+	root := openRoot(t)
+	for _, name := range []string{"d/e/1", "d/e/2", "d/e/3", "d/e/4"} {
+		if err := errors.Join(root.MkdirAll("d/e", 0o700), root.WriteFile(name, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for room, fits := range map[int]bool{6: true, 5: false} {
+		var archive bytes.Buffer
+		p := &packer{ctx: t.Context(), root: root, tw: tar.NewWriter(&archive), left: 1 << 20, room: room}
+		err := p.dir(".")
+		se, tooMany := errors.AsType[*statusError](err)
+		if fits != (err == nil) || !fits && (!tooMany || se.status != http.StatusRequestEntityTooLarge) {
+			t.Errorf("with room for %d: %v", room, err)
+		}
+		if packed := bytes.Count(archive.Bytes(), []byte("d/e/")) - 1; fits != (packed == 4) || !fits && packed != 0 {
+			t.Errorf("with room for %d: %d files of the last directory are packed", room, packed)
+		}
 	}
 }
 
