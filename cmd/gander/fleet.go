@@ -393,6 +393,9 @@ func (f *fleet) Stop(ctx context.Context, runID string) error {
 
 // steered is an error of a keeper as the control plane knows it.
 func steered(err error) error {
+	if errors.Is(err, keeper.ErrBusy) {
+		return fmt.Errorf("%w: %w", controlplane.ErrUnavailable, err)
+	}
 	if errors.Is(err, keeper.ErrNoKeeper) || errors.Is(err, keeper.ErrNoLoop) {
 		return fmt.Errorf("%w: %w", controlplane.ErrNotRunning, err)
 	}

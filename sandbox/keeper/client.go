@@ -19,6 +19,9 @@ var ErrNoKeeper = errors.New("no keeper of the run answers")
 // ErrNoLoop is returned for what needs a running loop while there is none.
 var ErrNoLoop = errors.New("the loop does not run at the moment")
 
+// ErrBusy is returned for what the loop cannot be told, as it has not read what came before.
+var ErrBusy = errors.New("the loop does not read what it is told: try again later, or stop the run")
+
 // A Client talks to the keeper of a run. It is safe for concurrent use.
 type Client struct {
 	dir  Dir
@@ -127,8 +130,11 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 	defer func() { _ = resp.Body.Close() }()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 	err = errors.New(strings.TrimSpace(string(text)))
-	if resp.StatusCode == http.StatusConflict {
+	switch resp.StatusCode {
+	case http.StatusConflict:
 		err = ErrNoLoop
+	case http.StatusServiceUnavailable:
+		err = ErrBusy
 	}
 	return nil, fmt.Errorf("run %s: %w", c.dir.RunID, err)
 }

@@ -105,6 +105,8 @@ func conclude(w http.ResponseWriter, k *keeper, err error) {
 	switch {
 	case errors.Is(err, ErrNoLoop):
 		http.Error(w, err.Error(), http.StatusConflict)
+	case errors.Is(err, ErrBusy):
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:

@@ -12,7 +12,13 @@
 // Who starts a run writes run.json, what the run is to be and whether it is to run
 // ([Dir.Write], [Dir.SetDesired]), and the token. The keeper holds keeper.lock as
 // long as it lives, answers on keeper.sock ([Client]), and writes the spool, what the
-// loop wants remembered (state/loop.json) and its own journal (state/keeper.json).
+// next loop is to know (state/loop.json) and its own journal (state/keeper.json).
+//
+// # What is asked of a run
+//
+// Whatever is asked for is kept before it is answered. A loop starts with all that was asked
+// for until then, and is told what is asked for later. A message is given to every loop
+// until one counts it as heard.
 //
 // # What is exactly once
 //

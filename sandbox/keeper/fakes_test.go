@@ -130,6 +130,8 @@ func (p *fakePlane) count(fits func(telemetry.Event) bool) int {
 type fakeDriver struct {
 	script func(*fakeLoop)
 	fails  func(made int) error
+	// starting is called before the loop of a sandbox starts; nil does nothing.
+	starting func()
 	// consumption is what is counted of each sandbox; nil when nothing is.
 	consumption func() sandbox.Consumption
 	weaker      []string // what the sandboxes lack
@@ -214,6 +216,9 @@ func (b *fakeBox) Close() error {
 }
 
 func (b *fakeBox) Start(_ context.Context, c sandbox.Command) (sandbox.Process, error) {
+	if b.driver.starting != nil {
+		b.driver.starting()
+	}
 	l := &fakeLoop{box: b, command: c, dead: make(chan struct{}), over: make(chan struct{}), commands: make(chan loop.Command, 1000)}
 	l.stdin, l.in = io.Pipe()
 	l.out, l.stdout = io.Pipe()

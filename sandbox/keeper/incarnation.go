@@ -63,25 +63,25 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := startLoop(making, in.sb, env, start, k.log)
+	l, err := startLoop(making, in.sb, env, k.log)
 	if err != nil {
 		return err
 	}
-	k.up(in.sb.Info(), l)
-	defer k.down(l)
+	k.up(in.sb.Info(), l, start)
 	done := make(chan struct{})
 	account := newMeter(ctx, in.sb, k.log)
 	silence := time.NewTimer(k.o.silence)
 	var refused error // an iteration
 	go func() {       // ends with the loop's output, which ends with the sandbox
 		defer close(done)
+		defer k.down()
 		defer silence.Stop()
 		l.read(func(o loop.Output) {
 			silence.Stop() // the time that events take to be kept is not the loop's
 			account.correct(ctx, &o)
 			k.hear(o)
 			if o.Event != nil && o.Event.Type == telemetry.IterationStart && refused == nil {
-				if refused = in.begin(ctx, l); refused != nil {
+				if refused = in.begin(ctx); refused != nil {
 					_ = in.sb.Close() // close says the error, if there is one
 				}
 			}
@@ -131,7 +131,7 @@ func (in *incarnation) end(ctx context.Context, l *process, done <-chan struct{}
 	}
 }
 
-// make makes the sandbox and everything that the loop is to know.
+// make makes the sandbox and what the loop is to run in it.
 func (in *incarnation) make(ctx context.Context) (start loop.Start, env []string, err error) {
 	k := in.k
 	place, err := k.o.Place(in.notice)
@@ -161,7 +161,7 @@ func (in *incarnation) make(ctx context.Context) (start loop.Start, env []string
 
 // begin lets an iteration run that the loop has announced, when what has come to the
 // sandbox since the last was looked at.
-func (in *incarnation) begin(ctx context.Context, l *process) error {
+func (in *incarnation) begin(ctx context.Context) error {
 	if in.k.o.Again == nil {
 		return nil
 	}
@@ -172,15 +172,14 @@ func (in *incarnation) begin(ctx context.Context, l *process) error {
 	for _, text := range said {
 		in.notice(text)
 	}
-	l.send(loop.Command{Type: loop.CommandBegin})
-	return nil
+	return in.k.tell(loop.Command{Type: loop.CommandBegin})
 }
 
 // openWays opens what leads out of the sandbox.
 func (in *incarnation) openWays() (err error) {
 	o := in.k.o
 	if in.model, err = o.OpenModel(in.provokedNotice, func(e loop.ModelEvent) {
-		in.k.tell(loop.Command{Type: loop.CommandModel, Model: &e})
+		_ = in.k.tell(loop.Command{Type: loop.CommandModel, Model: &e}) // a call that nobody counts any more
 	}); err != nil {
 		return err
 	}
@@ -218,8 +217,7 @@ func (in *incarnation) prepare(ctx context.Context, place Place) (loop.Start, []
 	ctx, cancel := context.WithTimeout(ctx, prepareTime)
 	defer cancel()
 	k.mu.Lock()
-	run, saved := k.spec, k.saved
-	saved.Messages = append(append([]string{}, saved.Messages...), k.unsaved...)
+	run := k.spec
 	k.mu.Unlock()
 	cmd, err := k.o.Agent.OneShot(ctx, in.sb, sandbox.SessionParams{
 		WorkingDir: run.Workspace, ModelAddr: info.Doors[modelDoor], ModelToken: in.model.Token(), ProxyAddr: info.Doors[egressDoor],
@@ -228,12 +226,9 @@ func (in *incarnation) prepare(ctx context.Context, place Place) (loop.Start, []
 	if err != nil {
 		return loop.Start{}, nil, err
 	}
-	k.emitting.Lock()
-	saved.Iteration = max(saved.Iteration, k.journal.Iteration)
-	k.emitting.Unlock()
 	return loop.Start{
 		RunID: run.RunID, Agent: run.Agent, Workspace: run.Workspace, Run: loop.AgentCommand{Args: cmd.Args, Env: cmd.Env},
-		Limits: run.Limits, Pace: run.Pace, Admitted: k.o.Again != nil, Paused: run.Desired == Paused, Prompt: k.prompts.current(), Saved: saved,
+		Limits: run.Limits, Pace: run.Pace, Admitted: k.o.Again != nil,
 	}, info.Environment(append(sandbox.PlainEnvironment(info.Home), "LANG=C.UTF-8")), nil
 }
 
@@ -302,22 +297,27 @@ func (in *incarnation) denied(d sandbox.Denial) {
 	go in.provokedNotice(text) // it must not block; the event is written in no time, or the keeper ends
 }
 
-// up notes that the loop runs.
-func (k *keeper) up(info sandbox.Info, l *process) {
+// up sends the loop what it is to run. What the person has asked for until now is in it, and
+// what is asked for from now on the loop is told.
+func (k *keeper) up(info sandbox.Info, l *process, start loop.Start) {
 	k.emitting.Lock()
 	k.journal.Made++
 	if err := writeJSON(k.state("keeper.json"), k.journal); err != nil {
 		k.log.Error("the journal of the run cannot be written", "err", err)
 	}
+	last := k.journal.Iteration
 	k.emitting.Unlock()
 	k.mu.Lock()
+	start.Paused, start.Prompt, start.Saved = k.spec.Desired == Paused, k.prompts.current(), k.saved.forStart()
+	start.Saved.Iteration = max(start.Saved.Iteration, last)
+	_ = l.send(loop.Command{Type: loop.CommandStart, Start: &start}) // the first one: there is room
 	k.phase, k.trouble, k.box, k.loop = Up, "", info, l
 	k.mu.Unlock()
 	k.once.Do(func() { close(k.ready) })
 }
 
-// down notes that it does not any more.
-func (k *keeper) down(*process) {
+// down notes that the loop does not run any more.
+func (k *keeper) down() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.loop, k.box, k.vitals = nil, sandbox.Info{}, nil
@@ -327,9 +327,10 @@ func (k *keeper) down(*process) {
 func (k *keeper) hear(o loop.Output) {
 	if o.Saved != nil {
 		k.mu.Lock()
-		k.saved, k.unsaved = *o.Saved, nil
+		k.saved.take(*o.Saved)
+		err := k.save()
 		k.mu.Unlock()
-		if err := writeJSON(k.state("loop.json"), o.Saved); err != nil {
+		if err != nil {
 			k.log.Error("what the loop wants remembered cannot be kept", "err", err)
 		}
 	}

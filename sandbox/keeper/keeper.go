@@ -116,8 +116,7 @@ type keeper struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	spec    Spec
-	saved   loop.Saved
-	unsaved []string // messages of the operator that saved may not have
+	saved   saved
 	phase   Phase
 	trouble string
 	box     sandbox.Info
@@ -165,7 +164,11 @@ func newKeeper(o Options) (*keeper, error) {
 	}
 	k.plane = newPlane(o.Home, k.dir.RunID, token)
 	k.prompts = newPrompts(k.plane, k.state("prompt.json"), k.spec.Prompt, k.log)
-	k.prompts.changed = func(p loop.Prompt) { k.tell(loop.Command{Type: loop.CommandPrompt, Prompt: &p}) }
+	k.prompts.changed = func(p loop.Prompt) {
+		if err := k.tell(loop.Command{Type: loop.CommandPrompt, Prompt: &p}); err != nil && !errors.Is(err, ErrNoLoop) {
+			k.log.Error("the loop does not know that its prompt has changed", "err", err)
+		}
+	}
 	return k, nil
 }
 

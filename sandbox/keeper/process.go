@@ -32,8 +32,8 @@ type process struct {
 	stderr []byte // the end of it; set when work is done
 }
 
-// startLoop starts the loop inside and gives it what it is to run.
-func startLoop(ctx context.Context, sb sandbox.Sandbox, env []string, start loop.Start, log *slog.Logger) (*process, error) {
+// startLoop starts the loop inside, which waits to be sent what it is to run.
+func startLoop(ctx context.Context, sb sandbox.Sandbox, env []string, log *slog.Logger) (*process, error) {
 	exe := sb.Info().Executable
 	if exe == "" {
 		return nil, errors.New("gander itself is not in the sandbox, and the loop is a part of it; build the images anew with: gander sandbox build")
@@ -43,7 +43,6 @@ func startLoop(ctx context.Context, sb sandbox.Sandbox, env []string, start loop
 		return nil, fmt.Errorf("starting the loop in the sandbox: %w", err)
 	}
 	l := &process{p: p, log: log, queue: make(chan loop.Command, maxQueue), ended: make(chan struct{})}
-	l.queue <- loop.Command{Type: loop.CommandStart, Start: &start}
 	l.work.Go(l.write)
 	l.work.Go(func() { l.stderr = tail(p.Stderr()) })
 	return l, nil
@@ -66,14 +65,14 @@ func (l *process) write() {
 	}
 }
 
-// send queues a command; false when the loop has not read so many of them that it
-// does not listen.
-func (l *process) send(c loop.Command) bool {
+// send queues a command. The error is ErrBusy when the loop has not read so many of them
+// that it does not listen.
+func (l *process) send(c loop.Command) error {
 	select {
 	case l.queue <- c:
-		return true
+		return nil
 	default:
-		return false
+		return ErrBusy
 	}
 }
 

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -11,34 +12,42 @@ import (
 	"gander.dev/gander/sandbox/telemetry"
 )
 
-// tell gives the loop a command, if one runs.
-func (k *keeper) tell(c loop.Command) bool {
+// tell gives the loop a command. The error is ErrNoLoop when none runs.
+func (k *keeper) tell(c loop.Command) error {
 	k.mu.Lock()
-	l := k.loop
-	k.mu.Unlock()
-	return l != nil && l.send(c)
+	defer k.mu.Unlock()
+	return k.command(c)
 }
 
-// want notes what the person wants of the run, also for the next keeper.
-func (k *keeper) want(d Desired) error {
-	if err := k.dir.SetDesired(d); err != nil {
-		return err
+// command is tell; mu is held.
+func (k *keeper) command(c loop.Command) error {
+	if k.loop == nil {
+		return ErrNoLoop
 	}
-	k.mu.Lock()
-	k.spec.Desired = d
-	k.mu.Unlock()
-	return nil
+	return k.loop.send(c)
+}
+
+// want notes what the person wants of the run, also for the next keeper; mu is held.
+func (k *keeper) want(d Desired) error {
+	err := k.dir.SetDesired(d)
+	if err == nil {
+		k.spec.Desired = d
+	}
+	return err
 }
 
 // stop ends the run and returns when nothing of it runs any more.
 func (k *keeper) stop(ctx context.Context) error {
-	if err := k.want(Stopped); err != nil {
+	k.mu.Lock()
+	err := k.want(Stopped)
+	if err == nil {
+		k.phase = Stopping
+		_ = k.command(loop.Command{Type: loop.CommandStop}) // without it, its sandbox is closed all the same
+	}
+	k.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	k.mu.Lock()
-	k.phase = Stopping
-	k.mu.Unlock()
-	k.tell(loop.Command{Type: loop.CommandStop})
 	k.halt()
 	select {
 	case <-k.halted:
@@ -49,70 +58,80 @@ func (k *keeper) stop(ctx context.Context) error {
 }
 
 // pause lets the iteration that runs end; none follows, also after a restart.
-func (k *keeper) pause(context.Context) error {
-	err := k.want(Paused)
-	if err == nil {
-		k.tell(loop.Command{Type: loop.CommandPause})
-	}
-	return err
+func (k *keeper) pause(context.Context) error { return k.pauseFor("") }
+
+// pauseFor is pause with a reason; empty is that somebody wants it.
+func (k *keeper) pauseFor(reason string) error {
+	return k.order(Paused, loop.Command{Type: loop.CommandPause, Reason: reason}, func(s *loop.Saved) { s.Pause(reason) })
 }
 
 // resume is the opposite.
 func (k *keeper) resume(context.Context) error {
-	err := k.want(Running)
-	if err == nil {
-		k.tell(loop.Command{Type: loop.CommandResume})
+	return k.order(Running, loop.Command{Type: loop.CommandResume}, (*loop.Saved).Resume)
+}
+
+// order notes what the person wants, and tells the loop. What that changes is changed here,
+// too: there may be no loop, or it may die before it says that it has done so. One that
+// runs is told even when nothing can be kept. The error is ErrNoLoop when the run is to end.
+func (k *keeper) order(to Desired, c loop.Command, change func(*loop.Saved)) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.spec.Desired == Stopped {
+		return ErrNoLoop
+	}
+	change(&k.saved.Saved)
+	err := errors.Join(k.want(to), k.save())
+	if told := k.command(c); !errors.Is(told, ErrNoLoop) {
+		err = errors.Join(err, told)
 	}
 	return err
 }
 
 // step has a paused loop do one iteration.
 func (k *keeper) step(context.Context) error {
-	if err := k.want(Paused); err != nil {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.command(loop.Command{Type: loop.CommandStep}); err != nil {
 		return err
 	}
-	return k.command(loop.CommandStep)
+	return k.want(Paused)
 }
 
 // cancelIteration ends the iteration that runs.
-func (k *keeper) cancelIteration(context.Context) error { return k.command(loop.CommandCancel) }
+func (k *keeper) cancelIteration(context.Context) error {
+	return k.tell(loop.Command{Type: loop.CommandCancel})
+}
 
 // hold ends the iteration that runs and lets none follow until somebody resumes the
 // run, also after a restart.
 // A run that is to stop stays so.
 func (k *keeper) hold(reason string) error {
-	k.tell(loop.Command{Type: loop.CommandPause, Reason: reason})
-	k.tell(loop.Command{Type: loop.CommandCancel})
-	k.mu.Lock()
-	stopped := k.spec.Desired == Stopped
-	k.mu.Unlock()
-	if stopped {
+	err := k.pauseFor(reason)
+	if errors.Is(err, ErrNoLoop) {
 		return nil
 	}
-	return k.want(Paused)
-}
-
-// command is tell for what makes no sense without a loop.
-func (k *keeper) command(name string) error {
-	if !k.tell(loop.Command{Type: name}) {
-		return ErrNoLoop
+	if told := k.tell(loop.Command{Type: loop.CommandCancel}); !errors.Is(told, ErrNoLoop) {
+		err = errors.Join(err, told)
 	}
-	return nil
+	return err
 }
 
-// message is for the agent's next instruction. The loop says that it has it; until
-// then the keeper does.
+// message is for the agent's next instruction. The keeper has it, and the next keeper,
+// until a loop counts it among those that it has heard.
 func (k *keeper) message(text string) error {
 	k.mu.Lock()
-	if k.unsaved = append(k.unsaved, text); len(k.unsaved) > maxMessages {
-		k.unsaved = k.unsaved[1:]
+	defer k.mu.Unlock()
+	if len(k.saved.Unheard) == maxMessages {
+		return ErrBusy
 	}
-	k.mu.Unlock()
-	k.tell(loop.Command{Type: loop.CommandMessage, Message: text})
-	return nil
+	if err := k.command(loop.Command{Type: loop.CommandMessage, Message: text}); err != nil && !errors.Is(err, ErrNoLoop) {
+		return err
+	}
+	k.saved.Unheard = append(k.saved.Unheard, text)
+	return k.save()
 }
 
-// maxMessages bounds the operator's messages that no loop has taken.
+// maxMessages bounds the operator's messages that no loop has heard.
 const maxMessages = 20
 
 // status is how the run is.
@@ -151,7 +170,10 @@ func (k *keeper) conclude(ctx context.Context, failure error) {
 		k.mu.Unlock()
 	}
 	if failure != nil || over {
-		if err := k.want(Stopped); err != nil {
+		k.mu.Lock()
+		err := k.want(Stopped)
+		k.mu.Unlock()
+		if err != nil {
 			k.log.Error("that the run is over cannot be noted", "err", err)
 		}
 	}

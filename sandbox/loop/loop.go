@@ -87,7 +87,7 @@ func New(o Options) *Loop {
 		l.saved.Prompt = o.Start.Prompt
 	}
 	if o.Start.Paused && !l.saved.Paused {
-		l.saved.Paused, l.saved.Reason = true, pausedByPerson
+		l.saved.Pause("")
 	}
 	if l.saved.StartedAt == 0 {
 		l.saved.StartedAt = time.Now().UnixMilli()
@@ -135,12 +135,14 @@ func (l *Loop) do(c Command) bool {
 	case CommandMessage:
 		l.addMessage(c.Message)
 	case CommandPause:
-		l.saved.Paused, l.saved.Reason, l.steps = true, cmp.Or(c.Reason, pausedByPerson), 0
+		l.saved.Pause(c.Reason)
+		l.steps = 0
 	case CommandResume:
-		l.saved.Paused, l.saved.Reason, l.saved.Failures, l.hurry = false, "", 0, true
+		l.saved.Resume()
+		l.hurry = true
 	case CommandStep:
 		if !l.saved.Paused {
-			l.saved.Paused, l.saved.Reason = true, pausedByPerson
+			l.saved.Pause("")
 		}
 		l.steps, l.hurry = 1, true
 		if l.now != nil { // the one that runs is the step
@@ -172,6 +174,7 @@ func (l *Loop) do(c Command) bool {
 const messagesLimit = 20
 
 func (l *Loop) addMessage(text string) {
+	l.saved.Heard++
 	if text == "" {
 		return
 	}

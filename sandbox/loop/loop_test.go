@@ -515,7 +515,7 @@ func TestPromptAndMessages(t *testing.T) {
 		if !strings.Contains(third, "# Mode: Self-Bootstrap") || !strings.Contains(third, "Prompt Changed") || strings.Contains(third, "Operator") {
 			t.Errorf("the third instruction:\n%s", third)
 		}
-		if r.kept().PreviousPrompt != "" || r.kept().Prompt.Version != "2" || len(r.kept().Messages) != 0 {
+		if r.kept().PreviousPrompt != "" || r.kept().Prompt.Version != "2" || len(r.kept().Messages) != 0 || r.kept().Heard != 1 {
 			t.Errorf("saved %+v", r.kept())
 		}
 	}, works)

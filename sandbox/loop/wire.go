@@ -10,6 +10,7 @@
 package loop
 
 import (
+	"cmp"
 	"time"
 
 	"gander.dev/gander/sandbox/telemetry"
@@ -148,8 +149,10 @@ type Saved struct {
 	PreviousPrompt string `json:"previousPrompt,omitempty"`
 	// Memory are the last versions of the agent's memory, the newest last.
 	Memory []string `json:"memory,omitempty"`
-	// Messages are words of the operator that no iteration has got yet.
+	// Messages are words of the operator that no iteration has got yet, and Heard is how
+	// many the loops of the run have got in all.
 	Messages []string `json:"messages,omitempty"`
+	Heard    int64    `json:"heard,omitempty"`
 	// Failures and Unanswered, of the model, are those in a row, Usage is that of all iterations, StartedAt is when the
 	// run began, in milliseconds since 1970.
 	Failures   int             `json:"failures,omitempty"`
@@ -159,4 +162,14 @@ type Saved struct {
 	// Paused and its Reason are as they were.
 	Paused bool   `json:"paused,omitempty"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// Pause is what CommandPause changes.
+func (s *Saved) Pause(reason string) {
+	s.Paused, s.Reason = true, cmp.Or(reason, pausedByPerson)
+}
+
+// Resume is what CommandResume changes.
+func (s *Saved) Resume() {
+	s.Paused, s.Reason, s.Failures = false, "", 0
 }

@@ -1,0 +1,183 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gander.dev/gander/sandbox/loop"
+)
+
+// What is asked while no loop runs, the next one starts with.
+func TestOrdersBetweenLoops(t *testing.T) {
+	tripped := loop.Saved{Iteration: 5, Failures: 5, Paused: true, Reason: "5 iterations in a row have failed"}
+	for _, tt := range []struct {
+		name  string
+		saved loop.Saved // by the loop before
+		order func(context.Context, *rig) error
+		want  func(loop.Start) bool
+	}{
+		{
+			"pause",
+			loop.Saved{},
+			func(ctx context.Context, r *rig) error { return r.client.Pause(ctx) },
+			func(s loop.Start) bool { return s.Paused },
+		},
+		{
+			"resume", tripped, func(ctx context.Context, r *rig) error { return r.client.Resume(ctx) },
+			func(s loop.Start) bool { return !s.Paused && !s.Saved.Paused && s.Saved.Failures == 0 },
+		},
+		{
+			"pause and resume",
+			loop.Saved{},
+			func(ctx context.Context, r *rig) error {
+				if err := r.client.Pause(ctx); err != nil {
+					return err
+				}
+				return r.client.Resume(ctx)
+			},
+			func(s loop.Start) bool { return !s.Paused && !s.Saved.Paused },
+		},
+		{
+			"hold",
+			loop.Saved{},
+			func(ctx context.Context, r *rig) error { return r.client.Hold(ctx, "it leaked") },
+			func(s loop.Start) bool { return s.Paused && s.Saved.Reason == "it leaked" },
+		},
+		{
+			"step, which is refused",
+			loop.Saved{},
+			func(ctx context.Context, r *rig) error {
+				if err := r.client.Step(ctx); !errors.Is(err, ErrNoLoop) {
+					return fmt.Errorf("a step without a loop: %w", err)
+				}
+				if s, err := r.dir.Spec(); err != nil || s.Desired != Running {
+					return fmt.Errorf("the run is to be %s (%v)", s.Desired, err)
+				}
+				return nil
+			},
+			func(s loop.Start) bool { return !s.Paused },
+		},
+		{
+			"message",
+			loop.Saved{Messages: []string{"first"}, Heard: 1},
+			func(ctx context.Context, r *rig) error { return r.client.Message(ctx, "second") },
+			func(s loop.Start) bool { return slices.Equal(s.Saved.Messages, []string{"first", "second"}) },
+		},
+		{
+			"prompt",
+			loop.Saved{},
+			func(ctx context.Context, r *rig) error {
+				r.plane.set("another")
+				err := r.client.PromptChanged(ctx)
+				await(r.t, "the prompt", func() bool {
+					known, _ := os.ReadFile(filepath.Join(r.dir.file(stateDir), "prompt.json"))
+					return strings.Contains(string(known), "another")
+				})
+				return err
+			},
+			func(s loop.Start) bool { return s.Prompt.Content == "another" },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			starts := make(chan loop.Start, 2)
+			r := newRig(t, func(l *fakeLoop) {
+				c, ok := l.until(loop.CommandStart)
+				if !ok {
+					return
+				}
+				starts <- *c.Start
+				if len(starts) == 1 {
+					l.line(loop.Output{Saved: &tt.saved})
+					return
+				}
+				_, _ = l.until("never")
+			})
+			r.driver.starting = func() {
+				if r.driver.count() != 2 {
+					return
+				}
+				if err := tt.order(t.Context(), r); err != nil {
+					t.Errorf("it is answered with %v", err)
+				}
+			}
+			r.start()
+			await(t, "another loop", func() bool { return len(starts) == 2 })
+			<-starts
+			if s := <-starts; !tt.want(s) {
+				t.Errorf("the loop is started with %+v", s)
+			}
+		})
+	}
+}
+
+// A message is with the keeper until a loop has counted it, whatever dies meanwhile.
+func TestMessageIsHeardOnce(t *testing.T) {
+	starts := make(chan *fakeLoop, 10)
+	heard := make(chan []string, 10)
+	r := newRig(t, func(l *fakeLoop) {
+		c, ok := l.until(loop.CommandStart)
+		if !ok {
+			return
+		}
+		heard <- c.Start.Saved.Messages
+		starts <- l
+		_, _ = l.until("never")
+	})
+	next := func(want ...string) *fakeLoop {
+		t.Helper()
+		if got := <-heard; !slices.Equal(got, want) {
+			t.Fatalf("the loop starts with the messages %q, want %q", got, want)
+		}
+		return <-starts
+	}
+	says := func(l *fakeLoop, s loop.Saved) {
+		t.Helper()
+		l.line(loop.Output{Saved: &s})
+		l.say(end(s.Iteration))
+		await(t, "what it says to be kept", func() bool { return slices.Contains(outcomes(r.plane.has()), fmt.Sprint(s.Iteration, " ok")) })
+	}
+	r.start()
+	l := next()
+	if err := r.client.Message(t.Context(), "look"); err != nil {
+		t.Fatal(err)
+	}
+	says(l, loop.Saved{Iteration: 1}) // before it has read the message
+	l.die(1)
+	next("look")
+	r.stop()
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	l = next("look")
+	if err := r.client.Message(t.Context(), "listen"); err != nil {
+		t.Fatal(err)
+	}
+	says(l, loop.Saved{Iteration: 2, Heard: 1}) // an iteration has got the first
+	l.die(1)
+	l = next("listen")
+	says(l, loop.Saved{Iteration: 3, Heard: 2})
+	l.die(1)
+	next()
+}
+
+// A message that nobody could be sure to hear is not taken.
+func TestUnheardMessagesAreBounded(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) { _, _ = l.until("never") })
+	r.start()
+	for i := range maxMessages {
+		if err := r.client.Message(t.Context(), fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.client.Message(t.Context(), "one more"); !errors.Is(err, ErrBusy) {
+		t.Errorf("one message more: %v", err)
+	}
+}
