@@ -181,3 +181,35 @@ func TestUnheardMessagesAreBounded(t *testing.T) {
 		t.Errorf("one message more: %v", err)
 	}
 }
+
+// A run that is to end cannot be had to go on, and takes no words that nobody would read.
+func TestEndingStaysSo(t *testing.T) {
+	r := newRig(t, obey)
+	stopping := make(chan struct{})
+	stopped := make(chan struct{})
+	r.driver.closing = func() {
+		close(stopping)
+		<-stopped
+	}
+	r.start()
+	ended := make(chan error, 1)
+	go func() { ended <- r.client.Stop(t.Context()) }()
+	<-stopping
+	for name, order := range map[string]func() error{
+		"pause":   func() error { return r.client.Pause(t.Context()) },
+		"resume":  func() error { return r.client.Resume(t.Context()) },
+		"step":    func() error { return r.client.Step(t.Context()) },
+		"message": func() error { return r.client.Message(t.Context(), "wait") },
+	} {
+		if err := order(); !errors.Is(err, ErrNoLoop) {
+			t.Errorf("%s of a run that ends: %v", name, err)
+		}
+	}
+	close(stopped)
+	if err := errors.Join(<-ended, r.gone()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.dir.Spec(); err != nil || s.Desired != Stopped {
+		t.Errorf("the run is to be %s (%v)", s.Desired, err)
+	}
+}

@@ -132,6 +132,7 @@ type fakeDriver struct {
 	fails  func(made int) error
 	// starting is called before the loop of a sandbox starts; nil does nothing.
 	starting func()
+	closing  func() // and this before a sandbox is closed
 	// consumption is what is counted of each sandbox; nil when nothing is.
 	consumption func() sandbox.Consumption
 	weaker      []string // what the sandboxes lack
@@ -204,7 +205,12 @@ func (b *fakeBox) Done() <-chan struct{} { return b.done }
 
 // Close is also the death of the sandbox.
 func (b *fakeBox) Close() error {
-	b.once.Do(func() { close(b.done) })
+	b.once.Do(func() {
+		if b.driver.closing != nil {
+			b.driver.closing()
+		}
+		close(b.done)
+	})
 	b.mu.Lock()
 	l := b.loop
 	b.mu.Unlock()

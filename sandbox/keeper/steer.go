@@ -91,6 +91,9 @@ func (k *keeper) order(to Desired, c loop.Command, change func(*loop.Saved)) err
 func (k *keeper) step(context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.spec.Desired == Stopped {
+		return ErrNoLoop
+	}
 	if err := k.command(loop.Command{Type: loop.CommandStep}); err != nil {
 		return err
 	}
@@ -121,7 +124,10 @@ func (k *keeper) hold(reason string) error {
 func (k *keeper) message(text string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.saved.Unheard) == maxMessages {
+	switch {
+	case k.spec.Desired == Stopped:
+		return ErrNoLoop
+	case len(k.saved.Unheard) == maxMessages:
 		return ErrBusy
 	}
 	if err := k.command(loop.Command{Type: loop.CommandMessage, Message: text}); err != nil && !errors.Is(err, ErrNoLoop) {
