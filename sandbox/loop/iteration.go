@@ -26,14 +26,14 @@ const (
 
 // iteration is one run of the agent.
 type iteration struct {
-	loop     *Loop
-	number   int64
-	cancel   context.CancelCauseFunc
-	prompt   string // what it was asked
-	messages int    // how many of Saved.Messages it got
-	budget   Limits
-	spent    telemetry.Usage // by the iterations before
-	idle     *time.Timer
+	loop   *Loop
+	number int64
+	cancel context.CancelCauseFunc
+	prompt string // what it was asked
+	heard  int64  // Saved.Heard when it began: it got all of those
+	budget Limits
+	spent  telemetry.Usage // by the iterations before
+	idle   *time.Timer
 
 	// mu guards the parser and the fields below; it is taken after the loop's, never before.
 	mu      sync.Mutex
@@ -113,7 +113,7 @@ func (l *Loop) begin(cancel context.CancelCauseFunc) (*iteration, string) {
 		messages: s.Messages, iteration: s.Iteration, workspace: start.Workspace,
 	}
 	it := &iteration{
-		loop: l, number: s.Iteration, cancel: cancel, prompt: s.Prompt.Content, messages: len(s.Messages),
+		loop: l, number: s.Iteration, cancel: cancel, prompt: s.Prompt.Content, heard: s.Heard,
 		parser: l.o.Parser(), budget: start.Limits, spent: s.Usage,
 	}
 	l.now = it
@@ -280,7 +280,8 @@ func (l *Loop) finish(it *iteration, v telemetry.Verdict) {
 	l.saved.Usage.Add(v.Usage)
 	if v.Outcome == telemetry.OK || it.counts.Actions > 0 { // else it may not have read them
 		l.saved.PreviousPrompt = it.prompt
-		l.saved.Messages = l.saved.Messages[min(it.messages, len(l.saved.Messages)):]
+		n := len(l.saved.Messages) // the last are those that came meanwhile
+		l.saved.Messages = l.saved.Messages[n-int(min(l.saved.Heard-it.heard, int64(n))):]
 	}
 	l.next = l.follow(v, time.Now())
 	if done != "" {

@@ -175,9 +175,6 @@ const messagesLimit = 20
 
 func (l *Loop) addMessage(text string) {
 	l.saved.Heard++
-	if text == "" {
-		return
-	}
 	l.saved.Messages = append(l.saved.Messages, tail(text, sectionLimit))
 	if over := len(l.saved.Messages) - messagesLimit; over > 0 {
 		l.saved.Messages = l.saved.Messages[over:]

@@ -521,6 +521,22 @@ func TestPromptAndMessages(t *testing.T) {
 	}, works)
 }
 
+// What comes during an iteration is for the next, also when as much waits as is kept.
+func TestMessageDuringAnIteration(t *testing.T) {
+	full := make([]string, messagesLimit)
+	for i := range full {
+		full[i] = "Use oak."
+	}
+	looping(t, Start{Pace: 10 * time.Second, Saved: Saved{Messages: full}}, func(r *run) {
+		time.Sleep(time.Second / 2)
+		r.Do(Command{Type: CommandMessage, Message: "Use pine."})
+		time.Sleep(11 * time.Second)
+		if second := r.agent.heard()[1]; !strings.Contains(second, "# Message from the Operator\n\nUse pine.") {
+			t.Errorf("the second instruction:\n%s", second)
+		}
+	}, works)
+}
+
 // What the operator said is said again to the next iteration when nobody has heard it.
 func TestMessageIsNotLost(t *testing.T) {
 	looping(t, Start{Saved: Saved{Messages: []string{"Use oak."}}}, func(r *run) {
