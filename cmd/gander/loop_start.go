@@ -38,8 +38,8 @@ arguments, --prompt, or stdin; without any of them the run follows the prompt of
 runs, as the page of the control plane shows it.
 
 The agent works in --workspace, which is the only thing of yours that it can write;
-without it, in a directory of its own below gander's home. One run works in a workspace
-at a time. Limits that are not given are not there, except an hour for an iteration and
+without it, in a directory of its own below gander's home. One run works in a workspace,
+and above and below it, at a time. Limits that are not given are not there, except an hour for an iteration and
 ten minutes without any output; after 5 failed iterations in a row a run pauses.`,
 		Example: `  gander loop start --agent goose --workspace . "make the tests pass, then stop"
   gander loop start --agent opencode --max-iterations 20 --max-cost 5 --follow - < task.md

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gander.dev/gander/sandbox/controlplane/planetest"
+	"gander.dev/gander/sandbox/telemetry"
 )
 
 // put makes a file of a workspace.
@@ -240,6 +242,70 @@ func TestSnapshots(t *testing.T) {
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("the file is there: %v", err)
 	}
+}
+
+// What is emptied is no workspace of another run: none starts or goes on there until it is
+// restored, and while one is there nothing is restored.
+func TestRestoringAlone(t *testing.T) {
+	top := t.TempDir()
+	inner := filepath.Join(top, "inner")
+	put(t, filepath.Join(inner, "file"), "work", 0o644)
+	s := planetest.Start(t, planetest.Options{})
+	inTop, inInner := map[string]any{"agentType": "goose", "workspace": top}, map[string]any{"agentType": "opencode", "workspace": inner}
+	begin(t, s, inTop)
+	file := want(t, s, 200, "POST", "/api/snapshots/capture", nil).body["filename"].(string)
+	want(t, s, 200, "POST", "/api/sandbox/stop", nil)
+	other := begin(t, s, inInner)
+	const restore = "/api/snapshots/1/restore"
+	if r := want(t, s, 409, "POST", restore, nil); !strings.Contains(r.text, other) {
+		t.Errorf("restoring around a run: %s", r.text)
+	}
+	want(t, s, 200, "POST", "/api/sandbox/pause", nil)
+	sent(t, s, other)
+
+	pipe := filepath.Join(s.Dir, "snapshots", file) // whose reading waits for us
+	if err := os.Rename(pipe, pipe+".whole"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restored := make(chan reply, 1)
+	go func() { restored <- ask(t, s, s.Token, "POST", restore, nil) }()
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // when it reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close() // where the test ends early
+	for _, start := range []map[string]any{inTop, inInner} {
+		if r := want(t, s, 409, "POST", "/api/sandbox/start", start); !strings.Contains(r.text, "restored") {
+			t.Errorf("a start in %v: %s", start["workspace"], r.text)
+		}
+	}
+	resumed := make(chan reply, 1)
+	go func() { resumed <- ask(t, s, s.Token, "POST", "/api/sandbox/resume", map[string]any{"runId": other}) }()
+	select {
+	case r := <-resumed:
+		t.Fatalf("a run in a workspace that is restored is resumed: %s", r.text)
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-restored; r.status != 409 || !strings.Contains(r.text, "not what it was") {
+		t.Errorf("an empty snapshot: %d %s", r.status, r.text)
+	}
+	if r := <-resumed; r.status != 200 {
+		t.Errorf("resuming afterwards: %d %s", r.status, r.text)
+	}
+	if err := os.Rename(pipe+".whole", pipe); err != nil {
+		t.Fatal(err)
+	}
+	s.Fleet.Emit(other, telemetry.Event{Type: telemetry.StateChange, State: telemetry.Paused}) // said before it was resumed
+	sent(t, s, other)
+	want(t, s, 409, "POST", restore, nil)
+	want(t, s, 200, "POST", "/api/sandbox/stop", nil)
+	begin(t, s, inTop)
 }
 
 func equal(a, b map[string]string) bool {

@@ -200,9 +200,10 @@ func (in *ingest) state(e *telemetry.Event) error {
 	in.changed = true
 	r.State, r.Reason, r.Until = e.State, e.Reason, e.Until
 	if !terminal(e.State) {
-		return in.relive()
+		r.stopped = nil // it was taken for lost: its workspace was kept for it
+		return nil
 	}
-	if e.State != telemetry.Stopped { // that one says nothing of what is wanted: its machine may go down
+	if e.State != telemetry.Stopped || r.Driver != External { // that one says nothing of what is wanted: its machine may go down
 		r.Desired = DesiredStopped
 	}
 	r.Until = 0
@@ -211,27 +212,6 @@ func (in *ingest) state(e *telemetry.Event) error {
 	}
 	in.ended = true
 	return closeIterations(in.tx, r.key, e.Time)
-}
-
-// relive takes back that a run has ended, unless another has its workspace now.
-func (in *ingest) relive() error {
-	r := in.run
-	if r.stopped == nil {
-		return nil
-	}
-	if r.Driver != External {
-		var other string
-		err := in.tx.QueryRowContext(in.tx.ctx, "SELECT id FROM runs WHERE workspace=? AND stopped IS NULL AND driver != 'external' AND key != ?",
-			r.Workspace, r.key).Scan(&other)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-	}
-	r.stopped = nil
-	return nil
 }
 
 // finish writes what has been added up.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gander.dev/gander/sandbox/telemetry"
@@ -24,10 +25,11 @@ type Plane struct {
 	handler http.Handler
 	counts  counts
 
-	summarise chan struct{} // an iteration has ended
-	transmit  chan struct{} // events have come
-	steering  keyed         // one order to a run at a time
-	storing   sync.Mutex    // one snapshot or restoration at a time
+	summarise chan struct{}          // an iteration has ended
+	transmit  chan struct{}          // events have come
+	steering  keyed                  // one order to a run at a time
+	storing   sync.Mutex             // one snapshot or restoration at a time
+	restoring atomic.Pointer[string] // the workspace that is restored; nil when none is
 
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc

@@ -202,9 +202,19 @@ func (p *Plane) restore(w http.ResponseWriter, r *http.Request) error {
 		return fail(http.StatusConflict, "another snapshot is being made or restored: try again when it is done")
 	}
 	defer p.storing.Unlock()
+	others, err := occupants(r.Context(), p.db.read, run.Workspace)
+	if err != nil {
+		return err
+	}
 	defer p.steering.lock(run.RunID)() // nobody resumes it meanwhile
+	for _, other := range others {
+		if other.RunID != run.RunID {
+			defer p.steering.lock(other.RunID)()
+		}
+	}
 	ctx, cancel := p.longWork(r)
 	defer cancel()
+	defer p.restoring.Store(nil)
 	before, err := p.restoreRun(ctx, run.RunID, s)
 	if err != nil {
 		return err
@@ -217,7 +227,7 @@ func (p *Plane) restore(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Plane) restoreRun(ctx context.Context, id string, s snapshot) (before snapshot, err error) {
-	run, err := p.idle(ctx, id)
+	run, err := p.reserve(ctx, id)
 	if err != nil {
 		return before, err
 	}
@@ -250,22 +260,29 @@ func (p *Plane) restoreRun(ctx context.Context, id string, s snapshot) (before s
 	return before, nil
 }
 
-// idle is a run whose agent does not work in its workspace now, nor one of another run.
-func (p *Plane) idle(ctx context.Context, id string) (*Run, error) {
-	run, err := p.find(ctx, target{RunID: id})
-	if err != nil {
-		return nil, err
-	}
-	live, err := readRuns(ctx, p.db.read, whereLive)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range live {
-		if r.Workspace == run.Workspace && r.State != telemetry.Paused {
-			return nil, fail(http.StatusConflict, "run %s works in %s (%s): pause or stop it first", r.RunID, r.Workspace, r.State)
+// reserve is a run in whose workspace no agent works now, its own or another. None is started
+// there as long as the workspace is p.restoring.
+func (p *Plane) reserve(ctx context.Context, id string) (run *Run, err error) {
+	err = p.db.write(ctx, func(t *tx) (err error) { // between two starts, not beside one
+		if run, err = readRun(t.ctx, t, whereID, id); err != nil {
+			return err
 		}
-	}
-	return run, nil
+		if run == nil {
+			return noRun(id)
+		}
+		others, err := occupants(t.ctx, t, run.Workspace)
+		if err != nil {
+			return err
+		}
+		for _, r := range others {
+			if r.State != telemetry.Paused || r.Desired != DesiredPaused { // it may have been resumed a moment ago
+				return fail(http.StatusConflict, "run %s has the workspace %s (%s): pause or stop it first", r.RunID, r.Workspace, r.State)
+			}
+		}
+		p.restoring.Store(&run.Workspace)
+		return nil
+	})
+	return run, err
 }
 
 // workspaceOwner is who files in a workspace are to belong to; -1 where only we can be.

@@ -113,21 +113,23 @@ func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// keepNewRun makes the row of a run before anything runs, so that two starts in one
-// workspace cannot both go on.
+// keepNewRun makes the row of a run before anything runs, so that of two starts in one
+// workspace, or of a start and a restoration, both cannot go on.
 func (p *Plane) keepNewRun(ctx context.Context, run *Run, prompt string, hash []byte) error {
 	return p.db.write(ctx, func(t *tx) error {
-		live, err := readRuns(t.ctx, t, whereLive)
+		if dir := p.restoring.Load(); dir != nil && overlap(*dir, run.Workspace) {
+			return fail(http.StatusConflict, "a snapshot is being restored in %s: start the run when that is done, or name another workspace", *dir)
+		}
+		others, err := occupants(t.ctx, t, run.Workspace)
 		if err != nil {
 			return err
 		}
-		for _, other := range live {
-			if other.Driver != External && other.Workspace == run.Workspace {
-				return &statusError{
-					status: http.StatusConflict,
-					text:   fmt.Sprintf("a %s loop (run %s) works in %s already: stop it first, or name another workspace", other.Agent, other.RunID, run.Workspace),
-					more:   map[string]any{"runId": other.RunID},
-				}
+		if len(others) > 0 {
+			other := others[0]
+			return &statusError{
+				status: http.StatusConflict,
+				text:   fmt.Sprintf("a %s loop (run %s, %s) works in %s already: stop it first, or name another workspace", other.Agent, other.RunID, other.State, other.Workspace),
+				more:   map[string]any{"runId": other.RunID},
 			}
 		}
 		if err := insertRun(t, run, hash); err != nil {
@@ -138,6 +140,13 @@ func (p *Plane) keepNewRun(ctx context.Context, run *Run, prompt string, hash []
 		}
 		return err
 	})
+}
+
+// occupants are the runs that are wanted in a workspace, whether they live or not. Above it
+// and below it is in it, too.
+func occupants(ctx context.Context, q querier, workspace string) ([]*Run, error) {
+	runs, err := readRuns(ctx, q, whereWanted)
+	return slices.DeleteFunc(runs, func(r *Run) bool { return !overlap(r.Workspace, workspace) }), err
 }
 
 // checkStart checks a start as far as it can be checked before, and completes it.
@@ -211,12 +220,15 @@ func (p *Plane) workspace(agent, named string) (string, error) {
 		return dir, nil
 	}
 	for _, private := range append([]string{p.o.Dir}, p.o.Private...) {
-		if real, err := filepath.EvalSymlinks(private); err == nil && (below(dir, real) || below(real, dir)) {
+		if real, err := filepath.EvalSymlinks(private); err == nil && overlap(dir, real) {
 			return "", fail(http.StatusBadRequest, "workspace %s and %s, which is gander's own, are within one another: name another directory", named, private)
 		}
 	}
 	return dir, nil
 }
+
+// overlap says whether one of two directories is the other, or is in it; both are clean.
+func overlap(a, b string) bool { return below(a, b) || below(b, a) }
 
 // below says whether a path is dir or below it; both are clean.
 func below(path, dir string) bool {

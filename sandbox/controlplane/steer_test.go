@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -142,6 +144,53 @@ func TestAdoption(t *testing.T) {
 	if state(lost) != "running" {
 		t.Errorf("the lost run that is back is %s", state(lost))
 	}
+}
+
+// The workspace of a run that is lost is kept for it, as its keeper may come back, until
+// somebody stops it; that of one that has ended is free.
+func TestWorkspaceOfALostRun(t *testing.T) {
+	s := planetest.Start(t, planetest.Options{})
+	lost := begin(t, s, nil)
+	sent(t, s, lost)
+	s.Stop()
+	s.Fleet.Fail = func(order, _ string) error {
+		if order == "adopt" {
+			return errors.New("gone")
+		}
+		return nil
+	}
+	s.Restart()
+	if r := want(t, s, 409, "POST", "/api/sandbox/start", map[string]any{"agentType": "goose"}); r.body["runId"] != lost || !strings.Contains(r.text, "failed") {
+		t.Errorf("a start beside a lost run: %s", r.text)
+	}
+	want(t, s, 200, "POST", "/api/sandbox/stop", map[string]any{"runId": lost})
+	ended := begin(t, s, nil)
+	s.Fleet.Emit(ended, telemetry.Event{Type: telemetry.StateChange, State: telemetry.Stopped}) // by its keeper, whom somebody has told
+	sent(t, s, ended)
+	begin(t, s, nil)
+}
+
+// A workspace is also what is above it and below it.
+func TestWorkspacesWithinOneAnother(t *testing.T) {
+	s := planetest.Start(t, planetest.Options{})
+	top := t.TempDir()
+	inner, beside := filepath.Join(top, "inner"), filepath.Join(top, "inner2")
+	for _, dir := range []string{filepath.Join(inner, "deep"), beside} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(beside, "link")
+	if err := os.Symlink(inner, link); err != nil {
+		t.Fatal(err)
+	}
+	first := begin(t, s, map[string]any{"agentType": "goose", "workspace": inner})
+	for _, dir := range []string{top, inner, link, filepath.Join(link, "deep")} {
+		if r := want(t, s, 409, "POST", "/api/sandbox/start", map[string]any{"agentType": "opencode", "workspace": dir}); r.body["runId"] != first {
+			t.Errorf("a start in %s: %s", dir, r.text)
+		}
+	}
+	begin(t, s, map[string]any{"agentType": "opencode", "workspace": beside})
 }
 
 // The prompt: one for all runs, one of a run, their versions, and who is told.
