@@ -323,9 +323,12 @@ func (p *Plane) stopRun(ctx context.Context, run *Run) error {
 	return p.change(ctx, run.RunID, func(t *tx, r *Run) error { return p.endRun(t, r, telemetry.Stopped, "") })
 }
 
+// want notes what a person wants of a run. One that has ended meanwhile is not to go on.
 func (p *Plane) want(ctx context.Context, id string, d Desired) error {
 	return p.change(ctx, id, func(_ *tx, r *Run) error {
-		r.Desired = d
+		if r.live() || d == DesiredStopped {
+			r.Desired = d
+		}
 		return nil
 	})
 }

@@ -170,6 +170,25 @@ func TestWorkspaceOfALostRun(t *testing.T) {
 	begin(t, s, nil)
 }
 
+// A run that ends while it is paused has ended: it does not go on, and its workspace is free.
+func TestEndDuringAnOrder(t *testing.T) {
+	s := planetest.Start(t, planetest.Options{})
+	run := begin(t, s, nil)
+	s.Fleet.Fail = func(order, _ string) error {
+		if order != "pause" {
+			return nil
+		}
+		s.Fleet.Emit(run, telemetry.Event{Type: telemetry.StateChange, State: telemetry.Done})
+		return s.Fleet.Sent(t.Context(), run)
+	}
+	want(t, s, 200, "POST", "/api/sandbox/pause", nil)
+	sent(t, s, run)
+	if r := want(t, s, 200, "GET", "/api/runs/"+run, nil).body; r["state"] != "done" || r["desired"] != "stopped" {
+		t.Errorf("the run is %v and wanted to be %v", r["state"], r["desired"])
+	}
+	begin(t, s, nil)
+}
+
 // A workspace is also what is above it and below it.
 func TestWorkspacesWithinOneAnother(t *testing.T) {
 	s := planetest.Start(t, planetest.Options{})
