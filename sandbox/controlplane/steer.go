@@ -93,7 +93,7 @@ func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 	spec := run.spec()
 	spec.Token, spec.Prompt = token, req.Prompt
 	if err := p.o.Fleet.Start(ctx, spec); err != nil {
-		forget := p.db.write(ctx, func(t *tx) error {
+		forget := p.db.write(context.WithoutCancel(ctx), func(t *tx) error { // its time may be over
 			_, err := t.exec("DELETE FROM runs WHERE key=?", run.key)
 			return err
 		})
