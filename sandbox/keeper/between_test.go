@@ -168,6 +168,30 @@ func TestMessageIsHeardOnce(t *testing.T) {
 	next()
 }
 
+// All that waits for a loop fits into the line that it is started with.
+func TestLongMessagesFitIntoAStart(t *testing.T) {
+	starts := make(chan loop.Start, 10)
+	r := newRig(t, func(l *fakeLoop) {
+		if c, ok := l.until(loop.CommandStart); ok {
+			starts <- *c.Start
+		}
+		_, _ = l.until("never")
+	})
+	r.start()
+	await(t, "a loop", func() bool { return len(starts) == 1 })
+	for range maxMessages {
+		if err := r.client.Message(t.Context(), strings.Repeat("<", 150<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.driver.last().loop.die(1)
+	await(t, "another loop", func() bool { return len(starts) == 2 })
+	<-starts
+	if s := <-starts; len(s.Saved.Messages) != maxMessages {
+		t.Errorf("%d messages are in the start", len(s.Saved.Messages))
+	}
+}
+
 // A message that nobody could be sure to hear is not taken.
 func TestUnheardMessagesAreBounded(t *testing.T) {
 	r := newRig(t, func(l *fakeLoop) { _, _ = l.until("never") })

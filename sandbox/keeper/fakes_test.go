@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -232,12 +231,10 @@ func (b *fakeBox) Start(_ context.Context, c sandbox.Command) (sandbox.Process, 
 	b.loop = l
 	b.mu.Unlock()
 	go func() {
-		for lines := bufio.NewScanner(l.stdin); lines.Scan(); {
-			var c loop.Command
-			if json.Unmarshal(lines.Bytes(), &c) == nil {
-				l.commands <- c
-			}
-		}
+		_ = loop.ReadCommands(l.stdin, func(c loop.Command) error {
+			l.commands <- c
+			return nil
+		})
 	}()
 	go func() {
 		defer close(l.over)

@@ -133,7 +133,7 @@ func (k *keeper) message(text string) error {
 	if err := k.command(loop.Command{Type: loop.CommandMessage, Message: text}); err != nil && !errors.Is(err, ErrNoLoop) {
 		return err
 	}
-	k.saved.Unheard = append(k.saved.Unheard, text)
+	k.saved.Unheard = append(k.saved.Unheard, loop.CutMessage(text))
 	return k.save()
 }
 

@@ -173,9 +173,12 @@ func (l *Loop) do(c Command) bool {
 // messagesLimit bounds what is kept of the operator's words until an iteration gets them.
 const messagesLimit = 20
 
+// CutMessage is what a loop keeps of a message of the operator: the end of one that is long.
+func CutMessage(text string) string { return tail(text, sectionLimit) }
+
 func (l *Loop) addMessage(text string) {
 	l.saved.Heard++
-	l.saved.Messages = append(l.saved.Messages, tail(text, sectionLimit))
+	l.saved.Messages = append(l.saved.Messages, CutMessage(text))
 	if over := len(l.saved.Messages) - messagesLimit; over > 0 {
 		l.saved.Messages = l.saved.Messages[over:]
 	}
