@@ -30,6 +30,19 @@ func TestKeepersLastWords(t *testing.T) {
 	}
 }
 
+// What a keeper cannot do now is no secret of the log: the person learns it.
+func TestErrorsOfKeepers(t *testing.T) {
+	for err, want := range map[error]error{
+		keeper.ErrNoKeeper: controlplane.ErrNotRunning,
+		keeper.ErrNoLoop:   controlplane.ErrNotRunning,
+		keeper.ErrBusy:     controlplane.ErrUnavailable,
+	} {
+		if got := steered(err); !errors.Is(got, want) {
+			t.Errorf("%v is %v", err, got)
+		}
+	}
+}
+
 // A keeper that ends before it is asked has failed, unless the run was to end: then it
 // has done all there was to do, and the run does not run.
 func TestKeeperEndsAtOnce(t *testing.T) {
