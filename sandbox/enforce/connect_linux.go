@@ -41,15 +41,10 @@ func (t *task) connect() answer {
 
 // socket is a copy of one of the caller's.
 func (t *task) socket(fd int) (int, unix.Errno) {
-	who, err := unix.PidfdOpen(t.tid, unix.PIDFD_THREAD) // Linux 6.9
+	socket, err := descriptor(t.tid, fd)
 	if errors.Is(err, unix.EINVAL) {
-		who, err = unix.PidfdOpen(t.process(), 0)
+		socket, err = descriptor(t.process(), fd)
 	}
-	if err != nil {
-		return -1, number(err)
-	}
-	defer func() { _ = unix.Close(who) }()
-	socket, err := unix.PidfdGetfd(who, fd, 0)
 	if err != nil {
 		return -1, number(err)
 	}
@@ -58,6 +53,20 @@ func (t *task) socket(fd int) (int, unix.Errno) {
 		return -1, unix.EINTR
 	}
 	return socket, 0
+}
+
+// descriptor is a copy of one of a thread. Before Linux 6.9 it is EINVAL for all threads but
+// the first of their process.
+func descriptor(thread, fd int) (int, error) {
+	who, err := unix.PidfdOpen(thread, unix.PIDFD_THREAD)
+	if errors.Is(err, unix.EINVAL) {
+		who, err = unix.PidfdOpen(thread, 0)
+	}
+	if err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.Close(who) }()
+	return unix.PidfdGetfd(who, fd, 0)
 }
 
 func connect(socket int, address []byte) unix.Errno {

@@ -3,6 +3,7 @@ package enforce
 import (
 	"bytes"
 	"errors"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,29 +150,60 @@ func (w *walker) into(name string) unix.Errno {
 	if err != nil {
 		return number(err)
 	}
-	if strings.HasSuffix(rest, "/fd") && !w.holds(name, fd) {
-		_ = unix.Close(fd)
-		return unix.EACCES
+	if thread, ok := strings.CutSuffix(rest, "/fd"); ok && !w.t.g.hasName(fd) {
+		held, e := w.held(path.Base(thread), name, fd)
+		if held != fd {
+			_ = unix.Close(fd)
+		}
+		if e != 0 {
+			return e
+		}
+		fd = held
 	}
 	w.enter(fd, true)
 	return 0
 }
 
-// holds reports whether the process really has open what its descriptor leads to. Nobody is
-// asked about a descriptor that is made with O_PATH, also of one in /proc of a process that is
-// closed; what has no name, as a pipe, cannot be judged by that when it is opened.
-func (w *walker) holds(name string, fd int) bool {
-	o, e := w.t.g.inspect(fd)
-	if e != 0 {
-		return false
+// hasName reports whether what a descriptor stands for can be judged by its path.
+func (g *Guard) hasName(fd int) bool {
+	o, e := g.inspect(fd)
+	return e == 0 && strings.HasPrefix(o.path, "/") && o.stat.Nlink > 0
+}
+
+// held is what a thread really has open by a number, as an O_PATH descriptor. Nobody is asked
+// about a descriptor that is made with O_PATH, also of one in /proc of a process that is
+// closed; what has no name, as a pipe, cannot be judged by that when it is opened. The thread
+// may have another file by that number since fd was reached by it, or that again: it is looked
+// at once, in a copy. Where the kernel makes none, fd itself has to be what the thread holds.
+func (w *walker) held(thread, name string, fd int) (int, unix.Errno) {
+	tid, _ := strconv.Atoi(thread)
+	its, _ := strconv.Atoi(name)
+	copied, failed := descriptor(tid, its)
+	if failed == nil {
+		defer func() { _ = unix.Close(copied) }()
 	}
-	if strings.HasPrefix(o.path, "/") && o.stat.Nlink > 0 {
-		return true
-	}
+	// The walker's directory leads to this only while the thread lives: its id was no other's.
 	info, err := readFile(w.dir, "../fdinfo/"+name)
-	flags, ferr := strconv.ParseUint(statusField(info, "flags:"), 8, 64)
-	// The process may have another file by that number since.
-	return errors.Join(err, ferr) == nil && flags&unix.O_PATH == 0 && statusField(info, "ino:") == strconv.FormatUint(o.stat.Ino, 10)
+	if err != nil || failed != nil && !w.t.g.isOf(fd, info) {
+		return -1, unix.EACCES
+	}
+	if failed != nil {
+		return fd, 0
+	}
+	flags, err := unix.FcntlInt(uintptr(copied), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_PATH != 0 {
+		return -1, unix.EACCES
+	}
+	return reopen(copied, unix.O_PATH, 0)
+}
+
+// isOf reports whether a file is the one that a text of /proc/PID/fdinfo is about, which is not
+// open by O_PATH. A number of an inode is that of one file only on the same mount.
+func (g *Guard) isOf(fd int, info []byte) bool {
+	o, e := g.inspect(fd)
+	flags, err := strconv.ParseUint(statusField(info, "flags:"), 8, 64)
+	return e == 0 && err == nil && flags&unix.O_PATH == 0 &&
+		statusField(info, "mnt_id:") == strconv.FormatUint(o.stat.Mnt_id, 10) && statusField(info, "ino:") == strconv.FormatUint(o.stat.Ino, 10)
 }
 
 // openTerminal opens the caller's controlling terminal: /dev/tty would be the Guard's.
