@@ -24,61 +24,98 @@ func (s gitSetting) runs() bool {
 	return strings.HasPrefix(s.value, "!") || strings.HasPrefix(s.value, "ext::") || s.section == "pager" || slices.Contains(programKeys(), s.key)
 }
 
-// gitSettings reads the text of a configuration; what it does not understand it skips.
+// gitSettings reads the text of a configuration as git does (config.c). What git ends at, as
+// nonsense, it takes for something.
 func gitSettings(text []byte) (all []gitSetting) {
 	section := ""
-	joined := strings.NewReplacer("\r\n", "\n", "\\\r\n", "", "\\\\", "\\\\", "\\\n", "").Replace(string(text)) // a line goes on behind a backslash
-	for line := range strings.Lines(joined) {
-		line = strings.TrimSpace(line)
-		if rest, ok := strings.CutPrefix(line, "["); ok {
-			head, after := cutUnquoted(rest, "]")
-			section, line = strings.ToLower(head), strings.TrimSpace(strings.TrimPrefix(after, "]"))
-			if i := strings.IndexAny(section, " \t.\""); i >= 0 {
-				section = section[:i]
-			}
-		}
-		key, value, ok := strings.Cut(line, "=")
-		key = strings.ToLower(strings.TrimSpace(key))
-		if ok && !strings.HasPrefix(key, "#") && !strings.HasPrefix(key, ";") {
-			value, _ = cutUnquoted(value, "#;")
-			all = append(all, gitSetting{section, key, unquoted(strings.TrimSpace(value))})
-		}
-	}
-	return all
-}
-
-// cutUnquoted cuts a text before the first of some characters that is not in quotes.
-func cutUnquoted(text, before string) (head, rest string) {
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && strings.IndexByte(before, c) >= 0:
-			return text[:i], text[i:]
-		}
-	}
-	return text, ""
-}
-
-// unquoted is a value without its quotes and escapes.
-func unquoted(value string) string {
-	var b strings.Builder
-	for i := 0; i < len(value); i++ {
-		c := value[i]
-		if c == '"' {
+	rest := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n") + "\n"
+	for {
+		rest = strings.TrimLeft(rest, gitSpace)
+		switch {
+		case rest == "":
+			return all
+		case rest[0] == '[':
+			section, rest = gitSection(rest)
 			continue
 		}
-		if c == '\\' && i+1 < len(value) {
-			i++
-			c = value[i]
-			if named := strings.IndexByte("ntb", c); named >= 0 {
-				c = "\n\t\b"[named]
+		line, after, _ := strings.Cut(rest, "\n")
+		key, _, ok := strings.Cut(line, "=")
+		if !ok || key != "" && (key[0] == '#' || key[0] == ';') {
+			rest = after
+			continue
+		}
+		s := gitSetting{section: section, key: strings.ToLower(strings.TrimRight(key, gitSpace))}
+		s.value, rest = gitValue(rest[len(key)+1:])
+		all = append(all, s)
+	}
+}
+
+// gitSpace is what git takes for white space.
+const gitSpace = " \t\r\n"
+
+// gitSection is the section that a line begins, and what comes after it: it may be a key.
+func gitSection(text string) (section, rest string) {
+	end := 1
+	for quoted := false; text[end] != '\n' && (quoted || text[end] != ']'); end++ {
+		switch text[end] {
+		case '"':
+			quoted = !quoted
+		case '\\':
+			if text[end+1] != '\n' {
+				end++
 			}
 		}
-		b.WriteByte(c)
 	}
-	return b.String()
+	section = strings.ToLower(text[1:end])
+	if i := strings.IndexAny(section, gitSpace+".\""); i >= 0 {
+		section = section[:i]
+	}
+	return section, text[end+1:]
+}
+
+// gitValue is the value that a text begins with, which has an end of line, without its quotes and escapes, and what
+// comes after its last line. A line goes on behind a backslash, but for one in a comment.
+func gitValue(text string) (value, rest string) {
+	var b strings.Builder
+	quoted, end := false, 0 // without white space at the end
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\n' || !quoted && (c == '#' || c == ';') {
+			_, rest, _ = strings.Cut(text[i:], "\n")
+			break
+		}
+		if !quoted && strings.IndexByte(gitSpace, c) >= 0 {
+			if b.Len() > 0 {
+				b.WriteByte(c)
+			}
+			continue
+		}
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\':
+			i++
+			b.WriteString(gitEscaped(text[i]))
+		default:
+			b.WriteByte(c)
+		}
+		end = b.Len()
+	}
+	value, _, _ = strings.Cut(b.String()[:end], "\x00") // where a string of git's ends
+	return value, rest
+}
+
+// gitEscaped is what a character behind a backslash means.
+func gitEscaped(c byte) string {
+	switch c {
+	case '\n':
+		return ""
+	case 'n':
+		return "\n"
+	case 't':
+		return "\t"
+	case 'b':
+		return "\b"
+	}
+	return string([]byte{c})
 }
