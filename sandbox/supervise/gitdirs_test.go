@@ -43,6 +43,7 @@ func TestGitPlaces(t *testing.T) {
 		"no programs":                    {map[string]string{".git/config": "[user]\nname = README\n[commit]\ntemplate = README\n[remote \"o\"]\nurl = ../x/y\n[branch \"m\"]\nmerge = refs/heads/m\n# hooksPath = x\n; editor = tools/x\n[core]\neditor = src\nhooksPath =\npager\n", "README": "", "src/x": ""}, nil, nil},
 		"another git directory":          {map[string]string{".git": "gitdir: store/g\n", "store/g/config": "[core]\nhooksPath=h\n"}, []string{"store/g"}, []string{"h"}},
 		"a linked work tree":             {map[string]string{".git": "gitdir: main/.git/worktrees/w\n", "main/.git/worktrees/w/commondir": "../..\n", "main/.git/config": "[core]\nhooksPath=h\n"}, []string{"main/.git/worktrees/w"}, []string{"h"}},
+		"hooks that need not be there":   {map[string]string{".git/config": "[core]\nhooksPath=:(optional)h\n"}, nil, []string{"h"}},
 		"of a work tree's own":           {map[string]string{".git/config.worktree": "[core]\nhooksPath=h\n"}, nil, []string{"h"}},
 		"a work tree below":              {map[string]string{".git/config": "[core]\nworktree=../w\nhooksPath=h\n"}, nil, []string{"w/h"}},
 		"links":                          {map[string]string{".git": "-> real.git", "real.git/config": "-> TREE/conf", "real.git/hooks": "-> ../h", "conf": "[core]\nhooksPath=by/hooks\n", "by": "-> tools", "h/x": ""}, []string{"real.git"}, []string{"conf", "h", "by/hooks", "tools/hooks"}},

@@ -261,7 +261,7 @@ func (g *gitReader) config(path, dir, tree string) {
 		switch {
 		case s.value == "":
 		case s.key == "hookspath":
-			g.add(from(tree, s.value))
+			g.add(from(tree, strings.TrimPrefix(s.value, ":(optional)"))) // git 2.52
 		case s.key == "path" && strings.HasPrefix(s.section, "include"):
 			included := from(filepath.Dir(path), s.value)
 			g.add(included)
