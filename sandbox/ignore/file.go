@@ -137,9 +137,12 @@ func (f *rulesFile) apply(r reading, err error, names Options) bool {
 	return failed || had != r.there || before != r.text
 }
 
+// hideAll are rules that hide everything in their directory but themselves.
+const hideAll = "/*\n!/" + FileName + "\n"
+
 // closed are the rules in place of those that cannot be read: hide everything.
 func (f *rulesFile) closed(err error, names Options) *compiled {
-	text := "/*\n!/" + FileName + "\n"
+	text := hideAll
 	if f.global {
 		text = "*\n"
 	}

@@ -139,12 +139,14 @@ func (s *Set) reread(f *rulesFile) bool {
 	if !f.stale() {
 		return false // somebody else did it meanwhile
 	}
-	failed := f.err
+	failed, was := f.err, f.size()
 	changed := f.update(s.names, s.pause)
-	if changed && f.dir != "" && (len(s.files) > maxFiles || s.size+f.size() > maxTotal) {
+	more := f.there && f.dir != "" && (changed || f.size() > was)
+	if more && (len(s.files) > maxFiles || s.size-was+f.size() > maxTotal) {
 		f.err = errors.New("there are too many rules below " + s.roots[0])
-		f.rules = f.closed(f.err, s.names)
+		f.text, f.rules = hideAll, f.closed(f.err, s.names)
 	}
+	s.size += f.size() - was
 	if changed || f.err != nil && failed == nil {
 		s.tell(f)
 	}

@@ -82,6 +82,7 @@ func NewSet(o SetOptions) (*Set, error) {
 	s.files[""] = s.newFile("")
 	for _, f := range []*rulesFile{s.global, s.files[""]} {
 		f.open(s.names)
+		s.size += f.size()
 		s.tell(f)
 	}
 	s.rebuild()
@@ -205,11 +206,9 @@ func (s *Set) rebuild() {
 	if !s.global.there && !s.files[""].there {
 		files = append(files, compileSource(Source{Text: Defaults, Everywhere: true}, s.names, dialect{fold: s.names.FoldCase}))
 	}
-	s.size = 0
 	for _, f := range s.all() {
 		if f.rules != nil {
 			files = append(files, f.rules)
-			s.size += f.size()
 		}
 	}
 	s.matcher.Store(assemble(files, s.names))

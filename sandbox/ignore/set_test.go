@@ -242,6 +242,44 @@ func TestRulesAreBounded(t *testing.T) {
 	}
 }
 
+// One question is enough to have all of a deep path read.
+func TestRulesOfOnePathAreBounded(t *testing.T) {
+	p := newProject(t)
+	text := "#" + strings.Repeat("x", 1_000_000) + "\nrule\n"
+	deep := strings.Repeat("d/", 20)
+	for i := range len(deep) / 2 {
+		p.write(deep[:2*(i+1)]+".gooseignore", text)
+	}
+	p.hides(deep + "x")
+	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "too many rules") {
+		t.Errorf("Err: %v", err)
+	}
+}
+
+// Rules that were unreadable before they became many are counted, too.
+func TestBrokenRulesAreBounded(t *testing.T) {
+	p := newProject(t)
+	const files = 17
+	name := func(i int) string { return fmt.Sprintf("d%d/.gooseignore", i) }
+	text := "#" + strings.Repeat("x", 900_000) + "\n" + strings.Repeat("x\n", 50_001)
+	for i := range files {
+		p.write(name(i), "a\x00b")
+		p.hides(fmt.Sprintf("d%d/x", i))
+		p.write(name(i), text)
+		p.hides(fmt.Sprintf("d%d/x", i))
+	}
+	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "too many rules") {
+		t.Errorf("Err: %v", err)
+	}
+	for i := range files {
+		p.write(name(i), "rule\n")
+		p.hides(fmt.Sprintf("d%d/rule !d%d/x", i, i))
+	}
+	if err := p.Err(); err != nil {
+		t.Errorf("what they took is not free again: %v", err)
+	}
+}
+
 func TestConcurrentDecisions(t *testing.T) {
 	p := newProject(t, ".gooseignore", "*.key\nx[ab]y\n")
 	var wg sync.WaitGroup
