@@ -131,6 +131,7 @@ func (s *subject) forLibrary() string {
 func (r *rule) floats() bool { return r.basename || r.tokens[0].kind == leadSlash }
 
 func (r *rule) matches(s *subject, w *work) bool {
+	w.begin()
 	switch r.how {
 	case exactly:
 		return s.plain == r.text

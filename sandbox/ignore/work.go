@@ -1,7 +1,7 @@
 package ignore
 
 // work counts what it took to compare a path, and the directories that it is in, with
-// rules: a step is a byte of a path beside an element of an expression. It is the same
+// rules: a step is a rule, or a byte of a path beside an element of an expression. It is the same
 // for the same path and rules, whatever was asked before, and a path that takes more than
 // [mostWork] is hidden: who writes a rules file keeps nobody waiting with it.
 type work int
@@ -12,8 +12,11 @@ const mostWork work = 1 << 24
 
 func (w *work) tooMuch() bool { return *w > mostWork }
 
-// look is the work of [rule.mayMatch].
-func (w *work) look(s string) { *w += work(1 + len(s)/16) }
+// begin is the work of coming to a rule: there can be very many of them.
+func (w *work) begin() { *w++ }
+
+// look is that of [rule.mayMatch].
+func (w *work) look(s string) { *w += work(len(s) / 16) }
 
 // compare is that of a rule's expression.
 func (w *work) compare(s string, tokens []token) { *w += work(len(s)+1) * work(len(tokens)) }

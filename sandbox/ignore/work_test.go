@@ -19,6 +19,13 @@ func slowRules(mark string) string {
 
 func TestWorkIsBounded(t *testing.T) {
 	deep := strings.Repeat("a/", 150) + "a" // no directory of it takes too much by itself
+	many := func(format string) string {
+		var b strings.Builder
+		for i := range maxRules {
+			fmt.Fprintf(&b, format+"\n", i)
+		}
+		return b.String()
+	}
 	for name, c := range map[string]struct {
 		rules []Source
 		o     Options
@@ -27,6 +34,7 @@ func TestWorkIsBounded(t *testing.T) {
 		"brought back":     {rules: []Source{{File: "rules", Text: "*\n!*\n" + slowRules("!")}}},
 		"in a directory":   {rules: []Source{{Text: "*.pem\n"}, {File: "rules", Dir: "a/a", Text: slowRules("")}}},
 		"in two":           {rules: []Source{{File: "rules", Text: slowRules("")}, {File: "rules", Dir: "a/a", Text: slowRules("")}}},
+		"by their number":  {rules: []Source{{File: "rules", Text: many("*%dx")}, {File: "rules", Dir: "a", Text: many("y%d*")}, {File: "rules", Dir: "a/a", Text: many("*%dz")}}},
 		"where no case is": {rules: []Source{{File: "rules", Text: slowRules("")}}, o: Options{FoldCase: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
