@@ -168,6 +168,9 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 	if !t.waits() {
 		return done(unix.EINTR)
 	}
+	for _, m := range judged {
+		t.g.naming(m.at, m.fd, m.kind)
+	}
 	defer t.moving(judged)()
 	if err := unix.Renameat2(from.parent, from.name, to.parent, to.name, flags); err != nil {
 		return done(number(err))
@@ -188,7 +191,7 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 // moving says that a rename is under way, until over is called.
 func (t *task) moving(what []moved) (over func()) {
 	told := []func(){t.g.renames.begin()}
-	if slices.ContainsFunc(what, func(m moved) bool { return m.isDir }) {
+	if slices.ContainsFunc(what, func(m moved) bool { return m.kind == unix.S_IFDIR }) {
 		told = append(told, t.g.places.begin())
 		for _, tree := range t.g.trees {
 			told = append(told, tree.policy().Moving())
@@ -203,9 +206,9 @@ func (t *task) moving(what []moved) (over func()) {
 
 // moved is what a rename was judged by, a descriptor, and where it is to be.
 type moved struct {
-	fd    int
-	at    *entry
-	isDir bool
+	fd   int
+	at   *entry
+	kind uint16
 }
 
 // arrived reports whether nothing else is there. Both are looked at now: the numbers of a
@@ -264,7 +267,7 @@ func (t *task) permitMove(from, to *entry) (moved, unix.Errno) {
 	case o.isDir():
 		e = t.permitDirectory(&o, from, to)
 	}
-	return moved{fd, to, o.isDir()}, e
+	return moved{fd, to, o.kind()}, e
 }
 
 // permitDirectory decides whether a directory may move, with all that is in it.
@@ -371,6 +374,7 @@ func (t *task) link(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, 
 	if !t.waits() {
 		return done(unix.EINTR)
 	}
+	t.g.naming(to, source, o.kind())
 	err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+decimal(source), to.parent, to.name, unix.AT_SYMLINK_FOLLOW)
 	return done(number(err))
 }

@@ -310,6 +310,10 @@ assert libc.linkat(-100,b"open",-100,b"other",0x800)==-1 and ctypes.get_errno()=
 with open("text","w") as f: f.write("text")
 os.close(os.open("text",os.O_TRUNC|3)); assert os.stat("text").st_size==0
 E`),
+		"names of what is made": script(`echo 1 > a_; mv a_ a.pack; grep -q 1 a.pack; echo 2 > b_; ln b_ b.pack; grep -q 2 b.pack; rm b_; grep -q 2 b.pack; echo 3 > c_; mv c_ a.pack; grep -q 3 a.pack
+mv a.pack d.pack; grep -q 3 d.pack; mv d.pack d_; mv d_ d.pack; echo 4 >> d.pack; grep -q 4 d.pack
+no() { if "$@" 2> /dev/null; then exit 1; fi; }
+no cat theirs.pack; no ln theirs.pack e.pack; no mv theirs.pack e.pack; no mv theirs.pack e_; no mv d.pack theirs.pack; no cat theirs.pack`),
 		"talking outside":           plainScript(`python3 -c 'import socket; c=socket.socket(socket.AF_UNIX); c.connect("helper"); c.sendall(b"x"); print("` + secret + `")'`),
 		"reading an alias":          plainScript(`cat "$OUT/alias/.env"; cat "$OUT/alias/sub/../.env"; cd "$OUT/alias" && cat .env private/key`),
 		"reading what is read-only": script(`grep -q closed .rules`),
@@ -355,7 +359,9 @@ E`),
 func plainScript(s string) func(string) ([]byte, error) { return shell("", s).try }
 
 // tries are uses that are meant to fail.
-func tries() []string { return []string{"talking outside", "reading an alias"} }
+func tries() []string {
+	return []string{"talking outside", "reading an alias", "names of what is made"}
+}
 
 func TestUses(t *testing.T) {
 	requireSupport(t)
@@ -587,6 +593,67 @@ func TestPolicyChanges(t *testing.T) {
 	}
 	var got map[string]int
 	s.run(t, &got)
+}
+
+// ownPacks closes files of one name but those that are made inside.
+type ownPacks struct {
+	rules
+	tree string
+
+	// mu guards the field below.
+	mu   sync.Mutex
+	made map[uint64]bool // by their numbers
+}
+
+func (p *ownPacks) Access(rel string, dir bool) Access {
+	if !strings.HasSuffix(rel, ".pack") {
+		return Full
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var st unix.Stat_t
+	if unix.Lstat(filepath.Join(p.tree, rel), &st) == nil && p.made[st.Ino] {
+		return Full
+	}
+	return None
+}
+
+func (p *ownPacks) Closed(rel string, dir bool) bool { return p.Access(rel, dir) == None }
+
+func (p *ownPacks) Making(rel string) func(fd int) {
+	return func(fd int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		var st unix.Stat_t
+		if strings.HasSuffix(rel, ".pack") && unix.Fstat(fd, &st) == nil {
+			p.made[st.Ino] = true
+		}
+	}
+}
+
+func (p *ownPacks) MayMake(rel string, dir bool) bool {
+	_, err := os.Lstat(filepath.Join(p.tree, rel))
+	return errors.Is(err, os.ErrNotExist)
+}
+
+func (p *ownPacks) Replaces() string { return "alternates" }
+
+func (p *ownPacks) Instead(string) string { return "" }
+
+// What is made inside stays open when a rename or a link gives it a name that is closed, and
+// what comes from outside stays closed.
+func TestNamesOfWhatIsMade(t *testing.T) {
+	requireSupport(t)
+	dir, _ := stage(t)
+	if err := os.WriteFile(filepath.Join(dir, "theirs.pack"), []byte("theirs"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := &ownPacks{tree: dir, made: map[uint64]bool{}}
+	var r report
+	start(t, dir, func() Policy { return p }, placement{}, "use", "names of what is made").run(t, &r)
+	if !r.Leak {
+		t.Errorf("ordinary work fails inside: %s", r.Said)
+	}
 }
 
 // Helpers outside that listen in the project are not reached.

@@ -13,6 +13,8 @@ type Witness interface {
 	// Making is called before a regular file is made at a path of the tree, as Access has
 	// it. What it returns, if anything, is called when the call is over, with a descriptor
 	// of the new file, or -1 when there is none; nothing else happens in the tree between.
+	// A file with full access that is to get a path by a rename or a link, whether it does
+	// or not, is like one that was made there: its content was known inside.
 	Making(rel string) func(fd int)
 	// MayMake says whether an entry may be made at a path although Access denies what is
 	// there: nothing is, and what comes is made inside.
@@ -54,6 +56,13 @@ func (g *Guard) making(at *entry) func(fd int) {
 		for _, f := range told {
 			f(fd)
 		}
+	}
+}
+
+// naming tells the trees' policies of something with full access that is to be at an entry.
+func (g *Guard) naming(at *entry, fd int, kind uint16) {
+	if kind == unix.S_IFREG {
+		g.making(at)(fd)
 	}
 }
 

@@ -32,6 +32,7 @@ for d,_,names in os.walk("."):
 		"git show HEAD~1:.env", "git log -p --all", "git cat-file --batch-all-objects --batch", "git grep s3cr3t HEAD~1", "git archive HEAD~1",
 		"git checkout HEAD~1 -- .env && cat .env", unpack, "cp -r .git/objects o; " + unpack, "for f in .git/objects/pack/*.pack; do ln $f l; cat l; done | wc -c | grep -v '^0$' && echo s3cr3t-raw",
 		"mv .git/objects/pack p && cat p/*.pack | wc -c | grep -v '^0$' && echo s3cr3t-raw", "git clone -q . /tmp/c && git -C /tmp/c log -p", "git bundle create /tmp/b --all && git -C /tmp clone -q b && git -C /tmp/b log -p",
+		"n=0; for f in .git/objects/??/* .git/objects/pack/*.pack; do n=$((n+1)); ln $f $n.pack; ln $f named$n; mv named$n m$n.pack; done; " + unpack + "; rm -f named* *.pack",
 		"mkdir r && cd r && GIT_DIR=/tmp/g git init -q && GIT_DIR=/tmp/g GIT_ALTERNATE_OBJECT_DIRECTORIES=$OLDPWD/.git/objects git cat-file --batch-all-objects --batch",
 	}
 }
@@ -98,6 +99,8 @@ func gitUses() [][2]string {
 		{"git checkout -q work && echo x > x && git add x && git commit -qm x && git rebase -q main && git checkout -q main && git log --oneline work", "x"},
 		{"git cherry-pick work && git revert --no-edit HEAD && git log --oneline", "Revert"},
 		{"git gc -q; git repack -q; git prune; git log --oneline", "four"},
+		{"git init -q --bare bare && echo hi | git --git-dir=bare hash-object -w --stdin | xargs git --git-dir=bare cat-file -p && rm -r bare", "hi"},
+		{"echo 1 > 0.pack_ && mv 0.pack_ 0.pack && cat 0.pack && rm 0.pack", "1"},
 		{"git grep -h two HEAD~8 -- a || git grep -h one $(git rev-list --max-parents=0 HEAD) -- a", "o"},
 	}
 }
