@@ -2,12 +2,15 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // demands are what the body of a call wants of an endpoint besides an answer of one model,
@@ -28,15 +31,22 @@ type demands struct {
 var (
 	// At the top of a body.
 	searches = []string{"websearchoptions", "searchparameters", "enablesearch", "plugins", "datasources", "mcpservers", "connectors"}
-	routes   = []string{"apibase", "baseurl", "apikey", "customllmprovider", "extrabody", "extraheaders", "extraquery"}
 	others   = []string{"models", "fallbacks", "fallbackmodels", "contextwindowfallbacks", "contentpolicyfallbacks"}
 	later    = []string{"background", "deferred"}
 	schemas  = []string{"tools", "functions", "responseformat", "text"} // below them a key is only a name
+	// Anywhere: where the call goes, and where a proxy tells of it. What begins with one of
+	// these services is a place, an account or a region of it.
+	routes   = []string{"apibase", "baseurl", "apikey", "customllmprovider", "extrabody", "extraheaders", "extraquery", "userconfig", "deploymenturl"}
+	services = []string{"aws", "azure", "vertex", "sagemaker", "s3", "gcs", "langfuse", "langsmith", "posthog", "arize", "humanloop", "braintrust"}
 	// In a tool without a type.
 	remoteTools = []string{"googlesearch", "googlesearchretrieval", "urlcontext", "codeexecution", "websearch", "mcp"}
-	// What has an address as its value, or in its url.
+	// What is fetched also where its address has no scheme, itself or in its url.
 	addressed = []string{"imageurl", "videourl", "audiourl", "fileurl", "fileuri", "filedata", "serverurl"}
 	media     = []string{"source", "image", "video", "audio", "file", "document", "inputimage", "inputvideo", "inputaudio", "inputfile"}
+	// What is text, also when it is nothing but an address.
+	texts = []string{"content", "text", "input", "instructions", "output", "prompt", "suffix", "refusal", "reasoning", "reasoningcontent", "summary", "thinking", "filename", "arguments"}
+	// What was done with tools and said of texts: below them a key is only a name.
+	told = []string{"arguments", "annotations", "action"}
 )
 
 // ownTools are the types of tools that the agent runs itself; the endpoint runs all others.
@@ -59,6 +69,7 @@ type level struct {
 	object  bool
 	at, key string
 	reading bool // the next token is the value of key
+	names   bool // keys in it are only names, of a schema or of what a tool is called with
 }
 
 // demandsOf looks through a whole body, with all its repeated keys.
@@ -95,7 +106,8 @@ func demandsOf(data []byte) (demands, error) {
 			}
 		}
 		if isDelim {
-			levels = append(levels, level{object: delim == '{', at: at})
+			names := top >= 0 && (levels[top].names || slices.Contains(told, at) || top == 0 && slices.Contains(schemas, at))
+			levels = append(levels, level{object: delim == '{', at: at, names: names})
 		}
 	}
 }
@@ -117,16 +129,45 @@ func (f *demands) see(levels []level, t json.Token) {
 		f.models = levels[0].key
 	case len(levels) == 1 && slices.Contains(later, key):
 		f.later = levels[0].key
-	case len(levels) == 1 && (slices.Contains(searches, key) || slices.Contains(routes, key)):
-		f.elsewhere = fmt.Sprintf("%q", levels[0].key)
+	case len(levels) == 1 && slices.Contains(searches, key), !last.names && isRoute(key):
+		f.elsewhere = fmt.Sprintf("%q", short(last.key))
 	case top == "tools" && len(levels) == 3 && key == "type" && !slices.Contains(ownTools, text):
 		f.elsewhere = fmt.Sprintf("a tool of the type %q", short(text))
 	case top == "tools" && len(levels) == 3 && slices.Contains(remoteTools, key):
 		f.elsewhere = fmt.Sprintf("the tool %q", short(last.key))
-	case slices.Contains(schemas, top), !isAddress(text):
-	case slices.Contains(addressed, key), (key == "url" || key == "uri") && (slices.Contains(addressed, last.at) || slices.Contains(media, last.at)):
-		f.elsewhere = fmt.Sprintf("an address to fetch in %q", short(last.key))
+	case len(levels) == 1 && key == "model" && strings.Contains(text, "://"),
+		len(levels) <= 2 && key == "input" && strings.HasPrefix(text, "gs://"): // which LiteLLM takes for an image to embed
+		f.elsewhere = fmt.Sprintf("an address in %q", key)
+	case last.names && key != "$ref", slices.Contains(texts, key):
+	case hasScheme(text),
+		slices.Contains(addressed, key) && isAddress(text),
+		(key == "url" || key == "uri") && (slices.Contains(addressed, last.at) || slices.Contains(media, last.at)) && isAddress(text):
+		f.elsewhere = fmt.Sprintf("an address to fetch in %q", short(cmp.Or(last.key, last.at)))
 	}
+}
+
+func isRoute(key string) bool {
+	return slices.Contains(routes, key) || slices.ContainsFunc(services, func(s string) bool { return strings.HasPrefix(key, s) })
+}
+
+// scheme is how an address begins. Some readers do without slashes where they know the
+// scheme; a single letter is a drive of Windows.
+var scheme = regexp.MustCompile(`^(?i:(https?|ftp|wss?|file|s3|gs):|[a-z][a-z0-9+.-]+:[/\\])`)
+
+// hasScheme reports whether a text is an address, wherever it stands. Readers of addresses
+// leave out blanks, some also in the middle.
+func hasScheme(text string) bool {
+	const longest = 64 // of a scheme
+	var begin []rune
+	for _, r := range text {
+		if !unicode.IsSpace(r) && !unicode.IsControl(r) {
+			begin = append(begin, r)
+		}
+		if len(begin) == longest {
+			break
+		}
+	}
+	return scheme.MatchString(string(begin))
 }
 
 // isAddress reports whether a text may be the address of something to fetch, and is not the

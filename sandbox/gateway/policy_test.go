@@ -310,6 +310,7 @@ func TestListingHasNoBody(t *testing.T) {
 // the agent writes into it. What is to be shown, or only has such a name, passes.
 func TestRemote(t *testing.T) {
 	const image = `{"model":"m","messages":[{"content":[{"type":"image_url","image_url":%s}]}]}`
+	const message = `{"model":"m","messages":[{"content":[%s]}]}`
 	refused := []string{
 		fmt.Sprintf(image, `{"url":"https://example.com/?stolen"}`),
 		fmt.Sprintf(image, `{"url":" HTTP://example.com/x"}`),
@@ -333,6 +334,26 @@ func TestRemote(t *testing.T) {
 		`{"model":"m","tools":[{"googleSearch":{}}]}`,
 		`{"model":"m","web_search_options":{}}`, `{"model":"m","plugins":[{"id":"web"}]}`, `{"model":"m","search_parameters":{"mode":"on"}}`,
 		`{"model":"m","enable_search":true}`, `{"model":"m","api_base":"https://example.com"}`, `{"model":"m","extra_body":{"enable_search":true}}`,
+		fmt.Sprintf(message, `{"type":"input_audio","input_audio":{"data":"https://example.com/a.wav","format":"wav"}}`),
+		fmt.Sprintf(message, `{"type":"video","video":["https://example.com/1.jpg"]}`),
+		fmt.Sprintf(message, `{"type":"image","image":"https://example.com/1.jpg"}`),
+		fmt.Sprintf(message, `{"type":"image","image":"ht\tt\nps:example.com"}`),
+		fmt.Sprintf(message, `{"type":"image","image":"\u00a0HTTPS:\\\\example.com"}`),
+		fmt.Sprintf(message, `{"audio":"ftp://example.com"}`), fmt.Sprintf(message, `{"document":"gs://example/x"}`),
+		fmt.Sprintf(message, `{"anything":"oss://example/x"}`), fmt.Sprintf(message, `{"file":"file:///etc/passwd"}`),
+		fmt.Sprintf(message, `{"type":"file","file":{"file_id":"https://example.com/x.pdf"}}`),
+		fmt.Sprintf(message, `{"type":"document","source":{"type":"text","data":"https://example.com"}}`),
+		`{"model":"m","input":[{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":"https://example.com"}}]}`,
+		`{"model":"m","input":[{"image":"https://example.com"}]}`,
+		`{"model":"m","user_config":{"model_list":[{"litellm_params":{"api_base":"https://example.com"}}]}}`,
+		`{"model":"m","anything":[{"api_base":"example.com"}]}`,
+		`{"model":"m","langfuse_host":"https://example.com"}`, `{"model":"m","metadata":{"langfuse_host":"example.com"}}`,
+		`{"model":"m","aws_bedrock_runtime_endpoint":"https://example.com"}`, `{"model":"m","aws_sts_endpoint":"https://example.com"}`,
+		`{"model":"m","aws_region_name":"example.com/"}`, `{"model":"m","vertex_credentials":"{}"}`, `{"model":"m","gcs_bucket_name":"example"}`,
+		`{"model":"m","s3_endpoint_url":"https://example.com"}`, `{"model":"m","sagemaker_base_url":"https://example.com"}`,
+		`{"model":"m","deployment_url":"https://example.com"}`, `{"model":"huggingface/https://example.com"}`,
+		`{"model":"m","input":"gs://example/x"}`, `{"model":"m","input":["gs://example/x"]}`,
+		`{"model":"m","response_format":{"json_schema":{"schema":{"$ref":"https://example.com"}}}}`,
 	}
 	passed := []string{
 		fmt.Sprintf(image, `{"url":"data:image/png;base64,aaaa"}`),
@@ -345,6 +366,17 @@ func TestRemote(t *testing.T) {
 		`{"model":"m","response_format":{"json_schema":{"image_url":"https://example.com"}}}`,
 		`{"model":"m","tools":[{"type":"custom","name":"x"},{"type":"local_shell"}],"enable_search":false,"plugins":null}`,
 		`{"model":"m","models":["n"]}`,
+		`{"model":"m","messages":[{"role":"system","content":"https://example.com"},{"role":"tool","tool_call_id":"call_1","content":"https://example.com"},{"reasoning_content":"https://example.com","content":["https://example.com"]}]}`,
+		fmt.Sprintf(message, `{"type":"text","text":"https://example.com","cache_control":{"type":"ephemeral"}}`),
+		fmt.Sprintf(message, `{"type":"file","file":{"filename":"file:///p/a.pdf","file_data":"data:application/pdf;base64,aaaa"}}`),
+		fmt.Sprintf(message, `{"type":"input_audio","input_audio":{"data":"aaaa","format":"wav"}}`),
+		fmt.Sprintf(message, `{"type":"file","file":{"file_id":"file-abc"}}`),
+		`{"model":"m","instructions":"https://example.com","input":"https://example.com","metadata":{"cwd":"C:/p","source":"agent 1.2"},"prompt_cache_key":"a:b"}`,
+		`{"model":"m","input":[{"type":"function_call","arguments":"https://example.com"},{"type":"function_call_output","output":"https://example.com"},{"type":"reasoning","summary":[{"type":"summary_text","text":"https://example.com"}]}]}`,
+		`{"model":"m","input":[{"type":"local_shell_call","action":{"type":"exec","command":["curl","https://example.com"],"env":{"BASE_URL":"http://localhost","AWS_REGION":"x"}}}]}`,
+		`{"model":"m","prompt":"https://example.com","suffix":"https://example.com"}`,
+		`{"model":"m","tools":[{"type":"function","function":{"name":"f","description":"https://example.com","parameters":{"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"api_key":{"enum":["https://example.com"]},"base_url":{"$ref":"#/$defs/x"}}}}}]}`,
+		`{"model":"m","text":{"format":{"type":"json_schema","schema":{"$id":"https://example.com","properties":{"aws_region":{}}}}}}`,
 	}
 	for _, remote := range []bool{false, true} {
 		d, calls := policed(t, gateway.Options{Remote: remote}, "")
