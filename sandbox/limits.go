@@ -3,6 +3,8 @@ package sandbox
 import (
 	"context"
 	"time"
+
+	"gander.dev/gander/sandbox/policy"
 )
 
 // Limits bound what everything in one sandbox uses together. Zero is the driver's
@@ -23,8 +25,13 @@ type Limits struct {
 	Time time.Duration
 }
 
-// DefaultProcesses is the bound of processes and threads where none is given.
-const DefaultProcesses = 4096
+// The bounds where none is given: of processes and threads, and the least of memory, as
+// agents do not work with less. The kernel knows no more processes than MaxProcesses.
+const (
+	DefaultProcesses = policy.DefaultProcesses
+	LeastMemory      = int64(policy.LeastMemory)
+	MaxProcesses     = 1 << 22
+)
 
 // A Limited sandbox knows which of its bounds were met.
 type Limited interface {

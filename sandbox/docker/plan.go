@@ -90,8 +90,6 @@ func homeInside(spec sandbox.Spec, proj project.Project) string {
 
 // Defaults of Limits.
 const (
-	defaultPIDs     = 4096
-	leastMemory     = 1 << 30 // agents do not work with less
 	memoryNum       = 3
 	memoryDenom     = 4
 	sharedMemory    = 512 << 20
@@ -104,10 +102,10 @@ func (p *plan) fit(machine system.Info, limits Limits) {
 	limits.PIDs = cmp.Or(p.spec.Limits.Processes, limits.PIDs)
 	p.limits = limits
 	if limits.Memory == 0 {
-		p.limits.Memory = max(machine.MemTotal/memoryDenom*memoryNum, leastMemory)
+		p.limits.Memory = max(machine.MemTotal/memoryDenom*memoryNum, sandbox.LeastMemory)
 	}
-	if p.limits.PIDs = max(limits.PIDs, -1); limits.PIDs == 0 {
-		p.limits.PIDs = defaultPIDs
+	if p.limits.PIDs = min(max(limits.PIDs, -1), sandbox.MaxProcesses); limits.PIDs == 0 {
+		p.limits.PIDs = sandbox.DefaultProcesses
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/mountinfo"
 	"gander.dev/gander/sandbox/registry"
@@ -20,6 +22,7 @@ import (
 // controllers, with version 1 one for each. What cannot be made bounds nothing.
 type cgroups struct {
 	by     map[string]cgroup // by controller
+	failed map[string]error  // why the kernel took no bound, by controller
 	refuse bool              // see Options.RefuseGroups
 }
 
@@ -48,7 +51,7 @@ const (
 
 // newCgroups makes groups with these bounds, which are 0 for none.
 func newCgroups(h hierarchy, id string, l sandbox.Limits) *cgroups {
-	c := &cgroups{by: map[string]cgroup{}}
+	c := &cgroups{by: map[string]cgroup{}, failed: map[string]error{}}
 	for controller, parent := range h.parents() {
 		clearCgroups(parent.dir)
 		if !wanted(controller, l) {
@@ -61,7 +64,14 @@ func newCgroups(h hierarchy, id string, l sandbox.Limits) *cgroups {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		if parent.version == 2 && !isDomain(dir) || bound(parent.version, controller, dir, l) != nil {
+		if parent.version == 2 && !isDomain(dir) {
+			c.discard(dir)
+			continue
+		}
+		if err := bound(parent.version, controller, dir, l); err != nil {
+			if errors.Is(err, unix.EINVAL) {
+				c.failed[controller] = err
+			}
 			c.discard(dir)
 			continue
 		}

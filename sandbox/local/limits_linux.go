@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -16,17 +17,17 @@ import (
 
 // settle puts the driver's defaults in the place of zeros.
 func settle(l sandbox.Limits) sandbox.Limits {
-	const three, quarters, least = 3, 4, 1 << 30
+	const three, quarters = 3, 4
 	if l.Memory == 0 {
 		var info unix.Sysinfo_t
 		if unix.Sysinfo(&info) == nil {
-			l.Memory = max(int64(info.Totalram)*int64(info.Unit)/quarters*three, least)
+			l.Memory = max(int64(info.Totalram)*int64(info.Unit)/quarters*three, sandbox.LeastMemory)
 		}
 	}
 	if l.Processes == 0 {
 		l.Processes = sandbox.DefaultProcesses
 	}
-	l.Memory, l.CPU, l.Processes, l.Disk, l.Time = max(l.Memory, 0), max(l.CPU, 0), max(l.Processes, 0), max(l.Disk, 0), max(l.Time, 0)
+	l.Memory, l.CPU, l.Processes, l.Disk, l.Time = max(l.Memory, 0), max(l.CPU, 0), min(max(l.Processes, 0), sandbox.MaxProcesses), max(l.Disk, 0), max(l.Time, 0)
 	return l
 }
 
@@ -134,6 +135,9 @@ func (b *bounds) say() []string {
 		one("memory", size(l.Memory), memoryController, size(dataOf(l))+" of data for each process, by rlimit; not limited together", l.Memory > 0),
 		one("processes", fmt.Sprint(l.Processes), processController, processes, l.Processes > 0),
 		one("cpu", fmt.Sprint(l.CPU), cpuController, "not limited (there is no cgroup to use)", l.CPU > 0),
+	}
+	for _, controller := range slices.Sorted(maps.Keys(b.groups.failed)) {
+		says = append(says, fmt.Sprintf("%s: the kernel does not take the cgroup's bound: %v", controller, b.groups.failed[controller]))
 	}
 	switch {
 	case l.Disk > 0 && b.own:

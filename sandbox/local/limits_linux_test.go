@@ -196,6 +196,19 @@ func TestCPULimit(t *testing.T) {
 	}
 }
 
+// TestBoundsThatTheKernelDoesNotTake: more processes than there can be are as many as there
+// can be, and a bound that is refused is said to hold for nothing.
+func TestBoundsThatTheKernelDoesNotTake(t *testing.T) {
+	sb := limited(t, -1, sandbox.Limits{Processes: 5_000_000, CPU: 0.001})
+	needGroups(t, sb)
+	says := strings.Join(sb.Info().Limits, "\n")
+	for _, want := range []string{"processes: 4194304, by cgroup", "cpu: not limited", "cpu: the kernel does not take the cgroup's bound: "} {
+		if !strings.Contains(says, want) {
+			t.Errorf("the bounds are\n%s\nwithout %q", says, want)
+		}
+	}
+}
+
 // groupsOf are the groups of a sandbox.
 func groupsOf(id string) (found []string) {
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {

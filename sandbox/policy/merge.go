@@ -60,7 +60,8 @@ func (e *Effective) Origin(key, value string) Origin { return e.origins[key+"\x0
 // Without trust the project's layer only tightens. Single values count where they
 // are stricter: "hide" before "refuse" before "warn", "stop" before "show" before
 // "off", no question and no remote call before one, the smaller bound before the
-// larger. Of the models those remain that both allow. Files that are protected are
+// larger; where the person has none, a bound that is no more than a sandbox has by
+// default. Of the models those remain that both allow. Files that are protected are
 // added. Everything else is a Request: paths, variables, hosts, prices, files that may
 // be written.
 //
@@ -102,16 +103,21 @@ func (m *merger) layer(l Layer) {
 	m.prices(l.Model.Prices)
 	single(m, "model.currency", &m.e.Model.Currency, l.Model.Currency, func(old, now string) bool { return old == now })
 	single(m, "canaries", &m.e.Canaries, l.Canaries, byRank(CanariesOff, CanariesShow, CanariesStop))
-	single(m, "limits.memory", &m.e.Limits.Memory, l.Limits.Memory, lower)
+	single(m, "limits.memory", &m.e.Limits.Memory, l.Limits.Memory, lowerThan(LeastMemory))
 	single(m, "limits.cpu", &m.e.Limits.CPU, l.Limits.CPU, lower)
-	single(m, "limits.processes", &m.e.Limits.Processes, l.Limits.Processes, lower)
-	single(m, "limits.disk", &m.e.Limits.Disk, l.Limits.Disk, lower)
+	single(m, "limits.processes", &m.e.Limits.Processes, l.Limits.Processes, lowerThan(DefaultProcesses))
+	single(m, "limits.disk", &m.e.Limits.Disk, l.Limits.Disk, lowerThan(leastDisk))
 	single(m, "limits.time", &m.e.Limits.Time, l.Limits.Time, lower)
 }
 
 // lower reports whether a bound is at least as strict as another; 0 bounds nothing.
 func lower[N int64 | float64 | Size | Duration](old, now N) bool {
 	return now == old || now != 0 && (old == 0 || now < old)
+}
+
+// lowerThan is lower where 0 is a default that is no less than least.
+func lowerThan[N int64 | Size](least N) func(old, now N) bool {
+	return func(old, now N) bool { return lower(old, now) && (old != 0 || now <= least) }
 }
 
 // byRank reports whether a word is at least as strict as another; words are given

@@ -94,7 +94,8 @@ type Price struct {
 	CachedInput float64 `json:"cachedInput"`
 }
 
-// Limits bound what everything in one sandbox uses together; 0 is no bound.
+// Limits bound what everything in one sandbox uses together; 0 is what the sandbox has by
+// default, which is no bound for CPU and Time.
 type Limits struct {
 	// Memory is in bytes.
 	Memory Size `json:"memory"`
@@ -107,6 +108,13 @@ type Limits struct {
 	// Time is how long one command may run.
 	Time Duration `json:"time"`
 }
+
+// What a sandbox has by default, or more: of memory it is a part of the machine's.
+const (
+	DefaultProcesses int64 = 4096
+	LeastMemory      Size  = 1 << 30
+	leastDisk              = LeastMemory / 2
+)
 
 // Default is what holds where no layer says otherwise.
 func Default() Policy { return Policy{Git: GitWarn, Canaries: CanariesShow} }

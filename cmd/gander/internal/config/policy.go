@@ -97,10 +97,16 @@ func (d *decoder) checkPolicy(c *Config) {
 		}
 		return nil
 	})
+	if n := p.Limits.CPU; d.wasSet("policy.limits.cpu") && n > 0 && n < leastCPU {
+		d.failAt("policy.limits.cpu", fmt.Errorf("%v of a processor is less than kernels give; want %v or more", n, leastCPU))
+	}
 	if c := p.Model.Currency; c != "" && !currencyCode.MatchString(c) {
 		d.failAt("policy.model.currency", fmt.Errorf("%q is no code of a currency; want three capital letters, as in USD", c))
 	}
 }
+
+// leastCPU is the smallest part of a processor that Linux and Docker bound to.
+const leastCPU = 0.01
 
 // currencyCode is what codes of ISO 4217 look like.
 var currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)

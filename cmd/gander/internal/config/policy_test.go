@@ -81,6 +81,7 @@ func TestPolicyErrors(t *testing.T) {
 		{`{"limits": {"memory": 5}}`, `policy.limits.memory: want a string`},
 		{`{"limits": {"time": "-1s"}}`, `policy.limits.time: "-1s" is not a duration`},
 		{`{"limits": {"processes": -1}}`, `policy.limits.processes: -1 is not a whole number from 0`},
+		{`{"limits": {"cpu": 0.001}}`, `policy.limits.cpu: 0.001 of a processor is less than kernels give`},
 		{`{"limits": {"cpu": "2"}}`, `policy.limits.cpu: want a number, got a string`},
 		{`{"model": {"maxTokens": 1.5}}`, `policy.model.maxTokens: 1.5 is not a whole number`},
 		{`{"model": {"allow": [" "]}}`, `policy.model.allow[0]: is empty`},
@@ -163,6 +164,28 @@ func TestProjectOnlyTightens(t *testing.T) {
 	}
 	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("the record of the trust: %v, %v", info.Mode(), err)
+	}
+}
+
+// TestProjectDoesNotRaiseDefaults: where the person has set no bound, that of a sandbox by
+// default holds, and no larger one of a repository's file.
+func TestProjectDoesNotRaiseDefaults(t *testing.T) {
+	c := mustLoad(t, "", `{"policy": {"limits": {"memory": "900TB", "processes": 4000000, "disk": "900TB"}}}`)
+	var asked []string
+	for _, r := range c.EffectivePolicy().Refused {
+		asked = append(asked, r.Key+"="+r.Value)
+	}
+	if diff := cmp.Diff([]string{"limits.memory=900TB", "limits.processes=4000000", "limits.disk=900TB"}, asked); diff != "" {
+		t.Error(diff)
+	}
+	if c.Policy.Limits != (policy.Limits{}) {
+		t.Errorf("held is %+v", c.Policy.Limits)
+	}
+	small := `{"policy": {"limits": {"memory": "1GB", "cpu": 64, "processes": 4096, "disk": "512MB", "time": "9h"}}}`
+	c = mustLoad(t, "", small)
+	want := policy.Limits{Memory: 1 << 30, CPU: 64, Processes: 4096, Disk: 512 << 20, Time: policy.Duration(9 * time.Hour)}
+	if c.Policy.Limits != want || len(c.EffectivePolicy().Refused) > 0 {
+		t.Errorf("held is %+v, refused %v", c.Policy.Limits, c.EffectivePolicy().Refused)
 	}
 }
 
