@@ -429,6 +429,33 @@ func TestFurtherModels(t *testing.T) {
 	}
 }
 
+// LiteLLM takes a name with commas for several models, and answers with a list.
+func TestSeveralModelsInOneName(t *testing.T) {
+	priced := map[string]gateway.Price{"gpt-4o*": {Input: 1}}
+	for name, tt := range map[string]struct {
+		o       gateway.Options
+		model   string
+		refused bool
+	}{
+		"an allowed beginning":  {gateway.Options{Models: []string{"gpt-4o*"}}, "gpt-4o,o1-pro", true},
+		"any":                   {gateway.Options{Models: []string{"*"}}, "gpt-4o,o1-pro", true},
+		"a priced beginning":    {gateway.Options{Prices: priced}, "gpt-4o,o1-pro", true},
+		"under a budget":        {gateway.Options{Budget: gateway.Budget{MaxTokens: 9}}, "gpt-4o,o1-pro", true},
+		"under a bound of cost": {gateway.Options{Budget: gateway.Budget{MaxCost: 9}, Prices: priced}, "gpt-4o,o1-pro", true},
+		"allowed by name":       {gateway.Options{Models: []string{"a,b"}}, "a,b", false},
+		"priced by name":        {gateway.Options{Prices: map[string]gateway.Price{"a,b": {Input: 1}}}, "a,b", false},
+		"without a policy":      {gateway.Options{}, "gpt-4o,o1-pro", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, calls := policed(t, tt.o, "")
+			res, text := d.ask(`{"model":"` + tt.model + `"}`)
+			if refused := res.StatusCode == 403 && strings.Contains(text, "model_not_allowed"); refused != tt.refused || refused == (calls.Load() > 0) {
+				t.Errorf("%d %s; %d calls went out", res.StatusCode, text, calls.Load())
+			}
+		})
+	}
+}
+
 // What an endpoint uses for a call after the call counts for nothing.
 func TestNothingIsAnsweredLater(t *testing.T) {
 	d, calls := policed(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}, Remote: true}, "")

@@ -194,6 +194,9 @@ func (g *Gateway) permit(c *call, r *http.Request, model string) error {
 		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("the model %q is not one that this session may use (%s); choose one of those, or add it to policy.model.allow",
 			short(model), strings.Join(g.opts.Models, ", "))}
 	}
+	if strings.Contains(model, ",") && (g.choosy() || g.opts.Budget.limited() || len(g.opts.Prices) > 0) && !g.names(model) {
+		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("the model %q names several for some endpoints, which say of the last one only what it used; name one", short(model))}
+	}
 	if r.URL.RawQuery != "" && g.choosy() { // however the endpoint takes it apart
 		return &refusal{http.StatusForbidden, "model_not_allowed", "parameters in the address are refused where a policy decides about models"}
 	}
@@ -213,6 +216,12 @@ func (g *Gateway) permit(c *call, r *http.Request, model string) error {
 		return &refusal{budgetStatus, "budget_exceeded", why + "; raise it to go on"}
 	}
 	return nil
+}
+
+// names reports whether the policy has a model by its whole name.
+func (g *Gateway) names(model string) bool {
+	_, priced := g.opts.Prices[model]
+	return priced || slices.Contains(g.opts.Models, model)
 }
 
 // permitDemands decides about what else a call wants.
