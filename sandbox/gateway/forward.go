@@ -28,6 +28,7 @@ type call struct {
 	data   []byte   // the request's body, when it is held
 	sent   []byte   // what goes out instead; data when nothing was changed
 	undo   []func() // what is given back at the end
+	left   bool     // it was sent to the endpoint, or is about to be
 
 	// The fields below belong to the handler's goroutine until it ends.
 	status int           // of the endpoint's answer
@@ -92,6 +93,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
+	c.left = true
 	g.proxy.ServeHTTP(w, r)
 }
 

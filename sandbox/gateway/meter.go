@@ -45,8 +45,10 @@ type Spent struct {
 	// Cost is what the calls of models with a price cost; Unpriced counts the others.
 	Cost     float64 `json:"cost"`
 	Unpriced int     `json:"unpriced"`
-	// Estimated counts the calls of which the endpoint did not say what they used:
-	// four bytes of input count as a token then, and so does each event of a stream.
+	// Estimated counts the calls of which the endpoint did not say what they used, or not
+	// before the agent hung up: four bytes of input count as a token then, and so does each
+	// event of a stream, or four bytes of another answer. A call that the agent gave up before
+	// any of the answer came counts as 1000 tokens of output.
 	Estimated int `json:"estimated"`
 }
 

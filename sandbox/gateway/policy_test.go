@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gander.dev/gander/sandbox/gateway"
 )
@@ -208,6 +210,107 @@ func TestEstimates(t *testing.T) {
 	e := d.events.last(t, 4)
 	if e.Kind != gateway.Cancelled || e.Usage == nil || e.Spent.Input < 2000 || e.Spent.Estimated != 2 {
 		t.Errorf("after hanging up: %s, usage %+v, spent %+v", e.Kind, e.Usage, e.Spent)
+	}
+}
+
+// A call that says "usage" of itself does not make its answer say so, and an answer that was
+// not read to its end counts no less than what was read of it.
+func TestUsageOfCallsGivenUp(t *testing.T) {
+	body := `{"model":"m","stream":%t,"x":"` + strings.Repeat("x", 4000) + `"}`
+	echo := `"tools":[{"parameters":{"properties":{"usage":{"input_tokens":1,"output_tokens":1}}}}],"usage":`
+	created := `data: {"type":"response.created","response":{` + echo + `null}}` + "\n\n"
+	delta := `data:{"type":"response.output_text.delta","delta":"\"usage\":{\"output_tokens\":1}"}` + "\n\n"
+	early := `data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}` + "\n\n"
+	for _, tt := range []struct {
+		name, answer string
+		stream       bool
+		want         gateway.Usage // with an input of 0 for that of the estimate
+		whole        bool          // the answer is read to its end
+	}{
+		{name: "a stream that repeats its tools", stream: true, answer: created + strings.Repeat(delta, 20), want: gateway.Usage{Output: 21, Estimated: true}},
+		{name: "the same, with its end", stream: true, whole: true, answer: created + delta + `data:{"type":"response.completed","response":{"output":[{"usage":{"input_tokens":1}}],` + echo + `{"input_tokens":7,"output_tokens":9,"total_tokens":16}}}` + "\r\n\r\n", want: gateway.Usage{Input: 7, Output: 9, Total: 16}},
+		{name: "a stream that counts from the beginning", stream: true, answer: early + strings.Repeat(delta, 4), want: gateway.Usage{Output: 5, Estimated: true}},
+		{name: "a stream that has counted", stream: true, answer: `data: {"usage":{"prompt_tokens":5000,"completion_tokens":600}}` + "\n\n", want: gateway.Usage{Input: 5000, Output: 600, Total: 5600}},
+		{name: "a stream of nothing", stream: true, answer: ": wait\n\n", want: gateway.Usage{Output: 1000, Estimated: true}},
+		{name: "no answer", want: gateway.Usage{Output: 1000, Estimated: true}},
+		{name: "a part of an answer", answer: `{"choices":[{"message":{"content":"` + strings.Repeat("x", 365), want: gateway.Usage{Output: 100, Estimated: true}},
+		{name: "an answer without its usage", whole: true, answer: `{` + echo + `{}}`, want: gateway.Usage{Output: 24, Estimated: true}},
+		{name: "an event of two lines", stream: true, whole: true, answer: "event: x\ndata: {\"usage\":\ndata: {\"prompt_tokens\":3}}\n\n", want: gateway.Usage{Input: 3}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := open(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}, Endpoint: gateway.Endpoint{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, tt.answer)
+				if tt.answer != "" {
+					_ = http.NewResponseController(w).Flush()
+				}
+				if !tt.whole {
+					<-r.Context().Done()
+				}
+			})}})
+			ctx, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
+			if tt.answer == "" {
+				time.AfterFunc(100*time.Millisecond, giveUp)
+			}
+			res, err := d.client.Do(d.request(ctx, strings.NewReader(fmt.Sprintf(body, tt.stream))))
+			if err == nil {
+				_, _ = io.ReadFull(res.Body, make([]byte, len(tt.answer)))
+				if tt.whole {
+					_, _ = io.Copy(io.Discard, res.Body)
+				}
+				_ = res.Body.Close()
+			}
+			got := d.events.last(t, 2).Usage
+			if got == nil {
+				t.Fatal("nothing was counted")
+			}
+			if tt.want.Input == 0 && got.Input > 1000 && got.Input < 1100 {
+				tt.want.Input, tt.want.Total = got.Input, got.Total
+			}
+			if *got != tt.want {
+				t.Errorf("usage %+v, want %+v", *got, tt.want)
+			}
+		})
+	}
+}
+
+// A call that waits for others under a budget, and is given up, has used nothing.
+func TestCallsThatWaitUseNothing(t *testing.T) {
+	arrived := make(chan struct{}, 9)
+	d := open(t, gateway.Options{Budget: gateway.Budget{MaxTokens: 1e6}, Endpoint: gateway.Endpoint{BaseURL: serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})}})
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	const running, waiting = 4, 3
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range running + waiting {
+		wg.Go(func() {
+			if res, err := d.client.Do(d.request(ctx, strings.NewReader(`{"model":"m"}`))); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	for range running {
+		<-arrived
+	}
+	d.events.last(t, running+waiting) // all have begun
+	giveUp()
+	if spent := d.events.last(t, 2*(running+waiting)); spent.Kind != gateway.Cancelled {
+		t.Errorf("ended as %s", spent.Kind)
+	}
+	counted := 0
+	for _, e := range d.events.all {
+		if e.Usage != nil {
+			counted++
+		}
+	}
+	if counted != running {
+		t.Errorf("%d calls were counted, want %d", counted, running)
 	}
 }
 

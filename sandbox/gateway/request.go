@@ -292,25 +292,42 @@ func (u usageless) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // used is what a call used, as the endpoint says or by estimate; nil when nothing
-// was sent to it.
+// was sent to it. Of an answer that was not read to its end it is the more of both.
 func (c *call) used() *Usage {
-	said := (*Usage)(nil)
-	var bytesIn int64
-	events := 0
+	var said *Usage
+	ended := false
 	if c.body != nil {
-		said, bytesIn, events = c.body.usage(), c.body.bytes, c.body.events
+		said, ended = c.body.usage.said, errors.Is(c.body.err, io.EOF)
 	}
-	if said != nil || c.event.Method != http.MethodPost || c.status >= 300 || c.status == 0 && c.ctx.Err() == nil {
+	if said != nil && ended || c.event.Method != http.MethodPost || c.status >= 300 || !c.left || c.status == 0 && c.ctx.Err() == nil {
 		return said
 	}
-	const bytesPerToken = 4
-	u := &Usage{Input: len(c.data) / bytesPerToken, Output: events, Estimated: true}
+	u := c.estimate(ended)
+	if said != nil {
+		u = &Usage{Input: max(u.Input, said.Input), Output: max(u.Output, said.Output), Cached: said.Cached, Estimated: u.Input > said.Input || u.Output > said.Output}
+	}
+	u.Total = u.Input + u.Output
+	return u
+}
+
+// estimate is what a call used about, whose answer has ended or not: see Spent.Estimated.
+func (c *call) estimate(ended bool) *Usage {
+	const (
+		bytesPerToken = 4
+		unanswered    = 1000
+	)
+	u := &Usage{Input: len(c.data) / bytesPerToken, Estimated: true}
 	if c.data == nil {
 		u.Input = int(c.length / bytesPerToken)
 	}
-	if !c.stream {
-		u.Output = int(bytesIn / bytesPerToken)
+	switch {
+	case c.body != nil && c.stream:
+		u.Output = c.body.usage.events
+	case c.body != nil:
+		u.Output = int(c.body.bytes / bytesPerToken)
 	}
-	u.Total = u.Input + u.Output
+	if u.Output == 0 && !ended {
+		u.Output = unanswered
+	}
 	return u
 }
