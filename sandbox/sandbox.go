@@ -173,6 +173,17 @@ type RuleKeeper interface {
 	GitChanged(ctx context.Context) (bool, error)
 }
 
+// WritableDirs are the directories of the host that the sandbox can write.
+func (s Spec) WritableDirs() []string {
+	dirs := []string{s.WorkingDir, s.Home}
+	for _, m := range s.Mounts {
+		if m.Writable {
+			dirs = append(dirs, m.Path)
+		}
+	}
+	return dirs
+}
+
 // Mount is a host path that appears at the same absolute path inside.
 type Mount struct {
 	Path     string

@@ -24,12 +24,12 @@ more. Exit code 5 when you say no.`,
   gander policy trust --revoke`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if revoke { // whatever the file says
+				return a.revokeTrust(cwd)
+			}
 			cfg, dir, err := a.projectConfig(cwd)
 			if err != nil {
 				return err
-			}
-			if revoke {
-				return a.revokeTrust(cfg, dir)
 			}
 			return a.trust(cmd.Context(), cfg, dir, yes)
 		},
@@ -80,8 +80,12 @@ func (a *app) confirmTrust(ctx context.Context, dir string, yes bool) error {
 	return err
 }
 
-func (a *app) revokeTrust(cfg *config.Config, dir string) error {
-	had, err := cfg.TrustStore().Forget(dir)
+func (a *app) revokeTrust(cwd string) error {
+	dir, err := projectDir(cwd)
+	if err != nil {
+		return err
+	}
+	had, err := a.cfg.TrustStore().Forget(dir)
 	if err != nil {
 		return fmt.Errorf("taking the trust back: %w", err)
 	}

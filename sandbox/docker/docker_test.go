@@ -448,6 +448,16 @@ func TestSentences(t *testing.T) {
 			[]string{"showing /no/such in the sandbox"},
 		},
 		{
+			"a link in the project", func(_ *docker.Options, s *sandbox.Spec) {
+				link := filepath.Join(s.WorkingDir, "docs")
+				if err := os.Symlink("/root", link); err != nil {
+					t.Fatal(err)
+				}
+				s.Mounts = []sandbox.Mount{{Path: link}}
+			}, false,
+			[]string{"docs is a link in ", "which the sandbox can write"},
+		},
+		{
 			"no supervisor", func(o *docker.Options, _ *sandbox.Spec) { o.Executable = "/no/such" }, false,
 			[]string{"finding the supervisor's program"},
 		},

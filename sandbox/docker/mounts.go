@@ -17,7 +17,7 @@ const debianBundle = "/etc/ssl/certs/ca-certificates.crt"
 
 // mounts lists what the container shows of the host.
 func (d *Driver) mounts(p plan, program string) ([]mount.Mount, error) {
-	t := mountTable{}
+	t := mountTable{writable: p.spec.WritableDirs()}
 	for _, path := range d.options.ReadOnlyPaths {
 		t.show(sandbox.Mount{Path: path})
 	}
@@ -28,6 +28,7 @@ func (d *Driver) mounts(p plan, program string) ([]mount.Mount, error) {
 		t.show(sandbox.Mount{Path: d.options.CABundle})
 		t.bind(d.options.CABundle, debianBundle, false)
 	}
+	t.writable = nil // the project and its home are what was asked for
 	if p.spec.Home != "" {
 		t.bind(p.spec.Home, p.home, true)
 	}
@@ -40,8 +41,9 @@ func (d *Driver) mounts(p plan, program string) ([]mount.Mount, error) {
 
 // mountTable collects mounts; a later one of the same place replaces an earlier.
 type mountTable struct {
-	mounts []mount.Mount
-	err    error // the first
+	mounts   []mount.Mount
+	writable []string // directories in which links are not followed
+	err      error    // the first
 }
 
 // show shows a path of the host at its own path, under its real name and the
@@ -69,10 +71,7 @@ func isSystem(path string) bool {
 // bind mounts a path of the host and returns its real name. What is mounted
 // below a read-only path is left out: older daemons would show it writable.
 func (t *mountTable) bind(path, at string, writable bool) (real string) {
-	real, err := filepath.EvalSymlinks(path)
-	if err == nil && !filepath.IsAbs(real) {
-		real, err = filepath.Abs(real)
-	}
+	real, err := project.Resolve(path, t.writable)
 	if err != nil {
 		if t.err == nil {
 			t.err = fmt.Errorf("showing %s in the sandbox: %w", path, err)

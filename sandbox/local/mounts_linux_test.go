@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/local"
 	"gander.dev/gander/sandbox/sandboxtest"
 )
 
@@ -25,6 +26,33 @@ func TestMountInsideTheProject(t *testing.T) {
 	out, _, _ := sandboxtest.Run(t, sb, "touch in-the-project && ! touch tools/agent/file 2>/dev/null && echo as it should be")
 	if out != "as it should be\n" {
 		t.Errorf("%q", out)
+	}
+}
+
+// What a link in the project leads to is not shown: the agent that wrote it would choose.
+func TestLinksOfTheProjectShowNothing(t *testing.T) {
+	for name, shown := range map[string]func(*local.Options, *sandbox.Spec, string){
+		"of the project's file": func(_ *local.Options, s *sandbox.Spec, path string) { s.Mounts = []sandbox.Mount{{Path: path}} },
+		"of the person's":       func(o *local.Options, _ *sandbox.Spec, path string) { o.ReadOnlyPaths = []string{path} },
+		"of the editor": func(_ *local.Options, s *sandbox.Spec, path string) {
+			s.Mounts = []sandbox.Mount{{Path: path, Writable: true}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, spec := options(t), sandboxtest.Spec(t, -1)
+			docs := filepath.Join(spec.WorkingDir, "docs")
+			if err := os.Symlink(t.TempDir(), docs); err != nil {
+				t.Fatal(err)
+			}
+			shown(&o, &spec, docs)
+			sb, err := local.New(o).Create(t.Context(), spec)
+			if err == nil {
+				_ = sb.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), docs+" is a link in ") {
+				t.Errorf("a sandbox with what a link leads to: %v", err)
+			}
+		})
 	}
 }
 

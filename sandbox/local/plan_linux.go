@@ -94,11 +94,13 @@ func (d *Driver) root(spec sandbox.Spec, proj project.Project, exe string) (*sup
 	for _, path := range d.options.ReadOnlyPaths {
 		mounts = append(mounts, sandbox.Mount{Path: path})
 	}
-	mounts = append(mounts, sandbox.Mount{Path: spec.WorkingDir, Writable: true})
 	for _, m := range mounts {
-		if err := show(r, m); err != nil {
+		if err := show(r, m, spec.WritableDirs()); err != nil {
 			return nil, err
 		}
+	}
+	if err := show(r, sandbox.Mount{Path: spec.WorkingDir, Writable: true}, nil); err != nil {
+		return nil, err
 	}
 	// What lies in something else that is shown is mounted on it, not hidden by it.
 	slices.SortStableFunc(r.Binds, func(a, b supervise.Bind) int { return depth(a) - depth(b) })
@@ -114,8 +116,8 @@ func depth(b supervise.Bind) int {
 }
 
 // show adds a mount under its real path, and a link under the name that was asked for.
-func show(r *supervise.Root, m sandbox.Mount) error {
-	real, err := filepath.EvalSymlinks(m.Path)
+func show(r *supervise.Root, m sandbox.Mount, writable []string) error {
+	real, err := project.Resolve(m.Path, writable)
 	if err != nil {
 		return fmt.Errorf("showing %s in the sandbox: %w", m.Path, err)
 	}

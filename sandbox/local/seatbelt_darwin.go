@@ -10,6 +10,7 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/project"
 )
 
 const sandboxExec = "/usr/bin/sandbox-exec" // puts programs under a profile
@@ -51,17 +52,22 @@ func (d *Driver) seatbeltOf(spec sandbox.Spec) (seatbelt, error) {
 		err = errors.Join(err, failed)
 		return resolved
 	}
+	shown := func(path string) string {
+		resolved, failed := project.Resolve(path, spec.WritableDirs())
+		err = errors.Join(err, failed)
+		return resolved
+	}
 	s.project, s.home = real(spec.WorkingDir), real(spec.Home)
 	s.temporary = append(s.temporary, real(os.TempDir()))
 	for _, m := range spec.Mounts {
-		s.readable = append(s.readable, real(m.Path))
+		s.readable = append(s.readable, shown(m.Path))
 		if m.Writable {
-			s.temporary = append(s.temporary, real(m.Path))
+			s.temporary = append(s.temporary, shown(m.Path))
 		}
 	}
 	for _, path := range append([]string{filepath.Dir(d.options.Executable)}, d.options.ReadOnlyPaths...) {
 		if filepath.IsAbs(path) {
-			s.readable = append(s.readable, real(path))
+			s.readable = append(s.readable, shown(path))
 		}
 	}
 	if err != nil {

@@ -107,3 +107,47 @@ func namesIn(path string) (names []string) {
 	}
 	return names
 }
+
+// Resolve is an absolute path without links of something that a sandbox is to show. It fails
+// when a link on the way is in one of the directories that the sandbox can write: who writes
+// there would choose what of the machine is shown.
+func Resolve(path string, writable []string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	var dirs []string
+	for _, dir := range writable {
+		if real, err := filepath.EvalSymlinks(dir); dir != "" && err == nil {
+			dirs = append(dirs, real)
+		}
+	}
+	at := filepath.VolumeName(path) + string(filepath.Separator)
+	names := namesIn(path[len(filepath.VolumeName(path)):])
+	for links := 0; len(names) > 0; {
+		next := filepath.Join(at, names[0])
+		names = names[1:]
+		info, err := os.Lstat(next)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		for _, dir := range dirs {
+			if Below(at, dir) {
+				return "", fmt.Errorf("%s is a link in %s, which the sandbox can write, so that what runs there would choose what it leads to; name what is meant itself", next, dir)
+			}
+		}
+		target, err := os.Readlink(next)
+		if links++; err != nil || links > maxLinks {
+			return "", fmt.Errorf("%s leads through too many links, or one that cannot be read", path)
+		}
+		if filepath.IsAbs(target) {
+			at = filepath.VolumeName(target) + string(filepath.Separator)
+		}
+		names = append(namesIn(target[len(filepath.VolumeName(target)):]), names...)
+	}
+	return at, nil
+}

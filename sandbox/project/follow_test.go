@@ -5,6 +5,7 @@ package project_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -76,5 +77,45 @@ func TestFollow(t *testing.T) {
 	}
 	if got, err := project.Follow(dir, "loop"); err == nil {
 		t.Errorf("a loop leads to %+v", got)
+	}
+}
+
+// What is to be shown is found through links, but through none that the sandbox can write.
+func TestResolve(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"project/docs", "beside/sub"} {
+		if err := os.MkdirAll(filepath.Join(base, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{
+		"project/out": "../beside", "project/in": "docs", "to-docs": "project/docs", "to-beside": filepath.Join(base, "beside"),
+		"to-out": "project/out", "spelled": "project", "loop": "loop",
+	} {
+		if err := os.Symlink(target, filepath.Join(base, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ path, want, fails string }{
+		{path: "beside/sub", want: "beside/sub"},
+		{path: "to-beside/../to-beside/sub", want: "beside/sub"},
+		{path: "project/docs", want: "project/docs"},
+		{path: "to-docs", want: "project/docs"},
+		{path: "spelled/docs", want: "project/docs"},
+		{path: "project/out", fails: "the sandbox can write"},
+		{path: "project/out/sub", fails: "the sandbox can write"},
+		{path: "project/in", fails: "the sandbox can write"},
+		{path: "to-out/sub", fails: "the sandbox can write"},
+		{path: "spelled/out", fails: "the sandbox can write"},
+		{path: "loop", fails: "too many links"},
+		{path: "none/x", fails: "no such file"},
+	} {
+		got, err := project.Resolve(base+"/"+tt.path, []string{"", filepath.Join(base, "spelled"), filepath.Join(base, "none")})
+		if tt.fails == "" && (err != nil || got != filepath.Join(base, tt.want)) || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
+			t.Errorf("%s is %q %v, want %q %s", tt.path, got, err, tt.want, tt.fails)
+		}
 	}
 }

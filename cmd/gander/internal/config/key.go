@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -94,18 +95,21 @@ func (d *decoder) checkKey(c *Config) {
 	}
 }
 
-// checkKeyHidden fails when the file of the key is in a directory that sandboxes
-// see: the project's, or one that the user has opened to them.
-func (c *Config) checkKeyHidden() error {
-	if c.Model.APIKeyFile == "" {
-		return nil
-	}
-	shown := append([]string{c.o.ProjectDir}, c.Sandbox.ReadOnlyPaths...)
+// checkHidden fails when a directory that the user or a trusted project has opened to
+// sandboxes has to do with gander's own, in which there are keys, or when the file of the
+// key is in one of those or in the project.
+func (c *Config) checkHidden() error {
+	shown := slices.Clone(c.Sandbox.ReadOnlyPaths)
 	for _, a := range c.Agents {
 		shown = append(shown, a.ReadOnlyPaths...)
 	}
 	for _, dir := range shown {
-		if dir != "" && within(c.Model.APIKeyFile, dir) {
+		if within(c.Home, dir) || within(dir, c.Home) {
+			return &Error{Path: "readOnlyPaths", Reason: fmt.Sprintf("%s would show sandboxes gander's own files in %s, which hold keys and conversations; take it out, or move the files with --home or GANDER_HOME", dir, c.Home)}
+		}
+	}
+	for _, dir := range append(shown, c.o.ProjectDir) {
+		if c.Model.APIKeyFile != "" && dir != "" && within(c.Model.APIKeyFile, dir) {
 			return &Error{Path: "model.apiKeyFile", Reason: fmt.Sprintf("the file of the key, %s, is in %s, which sandboxes see; move it out of there", c.Model.APIKeyFile, dir)}
 		}
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -154,5 +155,52 @@ func TestWatchSeesTheKeyFile(t *testing.T) {
 		case <-deadline:
 			t.Fatal("the new key was not noticed")
 		}
+	}
+}
+
+// Nor do gander's own files, in which there may be keys and headers, whoever opens the directory.
+func TestOwnFilesAreNotShownToSandboxes(t *testing.T) {
+	base := t.TempDir()
+	home, project := filepath.Join(base, ".gander"), filepath.Join(base, "project")
+	for _, dir := range []string{filepath.Join(home, "sub"), project, filepath.Join(base, "beside")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(base, "link")
+	if err := os.Symlink(base, link); err != nil {
+		t.Skip(err)
+	}
+	load := func(section, path string) error {
+		text := `{"model": {"apiKey": "k"}, ` + fmt.Sprintf(section, quoted(path)) + `}`
+		if err := os.WriteFile(filepath.Join(home, UserFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(Options{Home: home})
+		return err
+	}
+	for _, section := range []string{`"policy": {"readOnlyPaths": [%s]}`, `"sandbox": {"readOnlyPaths": [%s]}`, `"agents": {"goose": {"readOnlyPaths": [%s]}}`} {
+		for _, path := range []string{base, home, filepath.Join(home, "sub"), link, "/"} {
+			if err := load(section, path); err == nil || !strings.Contains(err.Error(), "gander's own files") {
+				t.Errorf("%s of %s: %v", section, path, err)
+			}
+		}
+		if err := load(section, filepath.Join(base, "beside")); err != nil {
+			t.Errorf("%s beside it: %v", section, err)
+		}
+	}
+	file := []byte(`{"policy": {"readOnlyPaths": [` + quoted(base) + `]}}`)
+	if err := os.WriteFile(filepath.Join(project, ProjectFile), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Options{Home: home, ProjectDir: project})
+	if err != nil {
+		t.Fatalf("with a project that asks for it: %v", err)
+	}
+	if err := c.TrustStore().Trust(project, file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Reload(); err == nil || !strings.Contains(err.Error(), "gander's own files") {
+		t.Errorf("with a trusted project that asks for it: %v", err)
 	}
 }

@@ -75,7 +75,7 @@ func load(o Options, user *file) (*Config, error) {
 	c.mergePolicy()
 	c.keyFile = readKeyFile(c.Model.APIKeyFile)
 	c.seen = c.keyFile.sum(files)
-	if err := c.checkKeyHidden(); err != nil {
+	if err := c.checkHidden(); err != nil {
 		return nil, err
 	}
 	return c, nil
