@@ -17,8 +17,9 @@ func (a *app) policyTrustCommand() *cobra.Command {
 		Use:   "trust",
 		Short: "give the project what its .gander.json asks for",
 		Long: `trust shows what the project's .gander.json would get beyond your own policy, asks, and
-remembers the content of the file. A file that changes, by anybody, is not trusted any
-more. Exit code 5 when you say no.`,
+remembers that and the content of the file. A file that changes, by anybody, is not
+trusted any more, and it gets no more than was shown when you tighten your own policy
+later. Exit code 5 when you say no.`,
 		Example: `  gander policy trust
   gander policy trust --cwd ~/project --yes
   gander policy trust --revoke`,
@@ -46,7 +47,7 @@ func (a *app) trust(ctx context.Context, cfg *config.Config, dir string, yes boo
 	switch {
 	case cfg.ProjectFileContent() == nil:
 		return usageError("there is no %s in %s to be trusted", config.ProjectFile, dir)
-	case cfg.ProjectTrusted():
+	case len(requests) == 0 && cfg.ProjectTrusted():
 		_, err := fmt.Fprintf(a.out, "%s is trusted already; gander policy show says what holds\n", config.ProjectFile)
 		return err
 	case len(requests) == 0:
@@ -59,7 +60,7 @@ func (a *app) trust(ctx context.Context, cfg *config.Config, dir string, yes boo
 	if err := a.confirmTrust(ctx, dir, yes); err != nil {
 		return err
 	}
-	if err := cfg.TrustStore().Trust(dir, cfg.ProjectFileContent()); err != nil {
+	if err := cfg.Trust(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(a.out, "trusted, until %s changes; it counts for the next session\n", config.ProjectFile)

@@ -31,7 +31,7 @@ type Layer struct {
 	Set func(key string) (Origin, bool)
 }
 
-// Request is what a project's file asks for and does not get until it is trusted.
+// Request is what a project's file asks for and gets only when the person grants it.
 type Request struct {
 	// Key is the setting ("network.allow") and Value what the file wants of it.
 	Key    string `json:"key"`
@@ -45,7 +45,8 @@ func (r Request) String() string { return fmt.Sprintf("%s: %s (%s)", r.Key, r.Va
 // Effective is the policy that holds.
 type Effective struct {
 	Policy
-	// Refused is what an untrusted project's file asked for beyond the person's layer.
+	// Refused is what the project's file asked for beyond the person's layer and was not
+	// granted.
 	Refused []Request
 	origins map[string]Origin
 }
@@ -57,7 +58,7 @@ func (e *Effective) Origin(key, value string) Origin { return e.origins[key+"\x0
 // Merge puts the layers together: the person's, over what is built in, and the
 // project's.
 //
-// Without trust the project's layer only tightens. Single values count where they
+// The project's layer only tightens, but for what was granted. Single values count where they
 // are stricter: "hide" before "refuse" before "warn", "stop" before "show" before
 // "off", no question and no remote call before one, the smaller bound before the
 // larger; where the person has none, a bound that is no more than a sandbox has by
@@ -65,36 +66,40 @@ func (e *Effective) Origin(key, value string) Origin { return e.origins[key+"\x0
 // added. Everything else is a Request: paths, variables, hosts, prices, files that may
 // be written.
 //
-// With trust the project's single values and its list of models take the place of the
-// person's, and what its other lists grant is added.
-func Merge(person, project Layer, trusted bool) *Effective {
+// Granted is what the person was shown and agreed to: what the project asked for beyond the
+// person's layer of that day. What the person has tightened since is not loosened by it.
+func Merge(person, project Layer, granted []Request) *Effective {
 	m := merger{e: &Effective{Policy: Default(), origins: map[string]Origin{}}}
-	m.trusted = true
+	m.may = always
 	m.layer(person)
-	m.trusted = trusted
+	m.may = func(key, value string) bool {
+		return slices.ContainsFunc(granted, func(r Request) bool { return r.Key == key && r.Value == value })
+	}
 	m.layer(project)
 	return m.e
 }
 
 // A merger puts one layer after the other over what holds.
 type merger struct {
-	e       *Effective
-	from    Layer
-	trusted bool
+	e    *Effective
+	from Layer
+	may  func(key, value string) bool // whether the layer may widen the policy by this
 }
+
+func always(string, string) bool { return true }
 
 func (m *merger) layer(l Layer) {
 	if l.Set == nil {
 		return
 	}
 	m.from = l
-	m.grants("readOnlyPaths", &m.e.ReadOnlyPaths, l.ReadOnlyPaths)
-	m.grants("environment", &m.e.Environment, l.Environment)
-	m.add("writes.protect", &m.e.Writes.Protect, l.Writes.Protect)
-	m.grants("writes.allow", &m.e.Writes.Allow, l.Writes.Allow)
+	m.add("readOnlyPaths", &m.e.ReadOnlyPaths, l.ReadOnlyPaths, m.may)
+	m.add("environment", &m.e.Environment, l.Environment, m.may)
+	m.add("writes.protect", &m.e.Writes.Protect, l.Writes.Protect, always)
+	m.add("writes.allow", &m.e.Writes.Allow, l.Writes.Allow, m.may)
 	single(m, "git", &m.e.Git, l.Git, byRank(GitWarn, GitRefuse, GitHide))
-	m.grants("network.allow", &m.e.Network.Allow, l.Network.Allow)
-	m.grants("network.presets", &m.e.Network.Presets, l.Network.Presets)
+	m.add("network.allow", &m.e.Network.Allow, l.Network.Allow, m.may)
+	m.add("network.presets", &m.e.Network.Presets, l.Network.Presets, m.may)
 	single(m, "network.ask", &m.e.Network.Ask, l.Network.Ask, func(old, now bool) bool { return old || !now })
 	m.models(l.Model.Allow)
 	single(m, "model.remote", &m.e.Model.Remote, l.Model.Remote, func(old, now bool) bool { return old || !now })
@@ -131,7 +136,7 @@ func single[T comparable](m *merger, key string, old *T, now T, stricter func(ol
 	origin, set := m.from.Set(key)
 	switch {
 	case !set:
-	case m.trusted || stricter(*old, now):
+	case stricter(*old, now) || m.may(key, fmt.Sprint(now)):
 		*old = now
 		m.note(key, "", origin)
 	default:
@@ -151,47 +156,39 @@ func (m *merger) origin(key string, i int) Origin {
 	return o
 }
 
-// add appends what is not there yet.
-func (m *merger) add(key string, to *[]string, values []string) {
+// add appends what is not there yet and may be added.
+func (m *merger) add(key string, to *[]string, values []string, may func(key, value string) bool) {
 	for i, v := range values {
-		if !slices.Contains(*to, v) {
+		switch origin := m.origin(key, i); {
+		case slices.Contains(*to, v):
+		case may(key, v):
 			*to = append(slices.Clip(*to), v)
-			m.note(key, v, m.origin(key, i))
+			m.note(key, v, origin)
+		default:
+			m.refuse(key, v, origin)
 		}
 	}
 }
 
-// grants is add for what widens the policy.
-func (m *merger) grants(key string, to *[]string, values []string) {
-	if m.trusted {
-		m.add(key, to, values)
-		return
-	}
-	for i, v := range values {
-		if !slices.Contains(*to, v) {
-			m.refuse(key, v, m.origin(key, i))
-		}
-	}
-}
-
-// models narrows the models down, or replaces the list when the layer is trusted.
+// models narrows the models down, and adds those that the layer may.
 func (m *merger) models(names []string) {
 	const key = "model.allow"
 	origin, set := m.from.Set(key)
 	if !set {
 		return
 	}
-	if m.trusted || len(m.e.Model.Allow) == 0 {
+	every := len(names) == 0
+	if len(m.e.Model.Allow) == 0 || every && m.may(key, "any") {
 		m.e.Model.Allow = slices.Clone(names)
 		m.note(key, "", origin)
 		return
 	}
-	if len(names) == 0 { // allows every model
+	if every {
 		m.refuse(key, "any", origin)
 	}
 	var both []string
 	for i, name := range names {
-		if slices.ContainsFunc(m.e.Model.Allow, func(pattern string) bool { return covers(pattern, name) }) {
+		if m.may(key, name) || slices.ContainsFunc(m.e.Model.Allow, func(pattern string) bool { return covers(pattern, name) }) {
 			both = append(both, name)
 		} else {
 			m.refuse(key, name, m.origin(key, i))
@@ -207,8 +204,8 @@ func (m *merger) models(names []string) {
 func (m *merger) prices(prices map[string]Price) {
 	for _, name := range slices.Sorted(maps.Keys(prices)) {
 		origin, _ := m.from.Set("model.prices." + name)
-		if !m.trusted {
-			m.refuse("model.prices", prices[name].of(name), origin)
+		if asked := prices[name].of(name); !m.may("model.prices", asked) {
+			m.refuse("model.prices", asked, origin)
 			continue
 		}
 		merged := maps.Clone(m.e.Model.Prices)

@@ -15,37 +15,42 @@ import (
 	"github.com/natefinch/atomic"
 )
 
-// TrustStore remembers which content of which project's file the person trusts, in
-// a directory with a file per project. Another content is not trusted, nor the
-// same content in another project. Several processes may use it.
+// TrustStore remembers which content of which project's file the person trusts, and what
+// that was shown to ask for, in a directory with a file per project. Another content is
+// not trusted, nor the same content in another project. Several processes may use it.
 type TrustStore struct{ Dir string }
 
 type trustRecord struct {
 	Project string    `json:"project"`
 	SHA256  string    `json:"sha256"`
+	Granted []Request `json:"granted"`
 	Time    time.Time `json:"time"`
 }
 
-// Trusted reports whether the content of the project's file is trusted. What cannot
-// be read is not.
-func (s TrustStore) Trusted(project string, content []byte) bool {
+// Trusted is what the content of the project's file was granted; nil when it is not
+// trusted. What cannot be read is not, nor what an older gander trusted, which did not
+// remember what it had shown.
+func (s TrustStore) Trusted(project string, content []byte) []Request {
 	file, real, err := s.file(project)
 	if err != nil {
-		return false
+		return nil
 	}
 	raw, err := os.ReadFile(file)
 	var r trustRecord
-	return err == nil && json.Unmarshal(raw, &r) == nil && r.Project == real && r.SHA256 == digest(content)
+	if err != nil || json.Unmarshal(raw, &r) != nil || r.Project != real || r.SHA256 != digest(content) {
+		return nil
+	}
+	return r.Granted
 }
 
-// Trust remembers the content of the project's file, and nothing that was trusted
-// in this project before.
-func (s TrustStore) Trust(project string, content []byte) error {
+// Trust remembers the content of the project's file and what it is granted, and nothing
+// that was trusted in this project before.
+func (s TrustStore) Trust(project string, content []byte, granted []Request) error {
 	file, real, err := s.file(project)
 	if err != nil {
 		return err
 	}
-	raw, err := json.MarshalIndent(trustRecord{real, digest(content), time.Now().UTC().Truncate(time.Second)}, "", "  ")
+	raw, err := json.MarshalIndent(trustRecord{real, digest(content), granted, time.Now().UTC().Truncate(time.Second)}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("remembering the trust in %s: %w", project, err)
 	}

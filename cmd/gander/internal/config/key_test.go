@@ -197,7 +197,7 @@ func TestOwnFilesAreNotShownToSandboxes(t *testing.T) {
 	if err != nil {
 		t.Fatalf("with a project that asks for it: %v", err)
 	}
-	if err := c.TrustStore().Trust(project, file); err != nil {
+	if err := c.Trust(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Reload(); err == nil || !strings.Contains(err.Error(), "gander's own files") {

@@ -66,7 +66,9 @@ func load(o Options, user *file) (*Config, error) {
 		project := readProjectFile(o.ProjectDir)
 		errs = append(errs, c.read(filepath.Join(o.ProjectDir, ProjectFile), project, true))
 		c.project = project.data
-		c.layers.trusted = project.err == nil && c.TrustStore().Trusted(o.ProjectDir, project.data)
+		if project.err == nil {
+			c.layers.granted = c.TrustStore().Trusted(o.ProjectDir, project.data)
+		}
 	}
 	errs = append(errs, c.readEnvironment(), c.readFlags())
 	if err := errors.Join(errs...); err != nil {

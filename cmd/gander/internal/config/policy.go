@@ -16,7 +16,7 @@ import (
 type layers struct {
 	person, project policy.Layer
 	origin          func(path string) (policy.Origin, bool) // of any key of the person's file
-	trusted         bool
+	granted         []policy.Request                        // to the project's file as it is; nil when it is not trusted
 }
 
 func (l *layers) add(project bool, p policy.Policy, d *decoder) {
@@ -59,17 +59,23 @@ func (c *Config) mergePolicy() {
 			return set(key)
 		}
 	}
-	c.holds = policy.Merge(person, c.layers.project, c.layers.trusted)
+	c.holds = policy.Merge(person, c.layers.project, c.layers.granted)
 	c.Policy = c.holds.Policy
 	c.Sandbox.ReadOnlyPaths, c.Sandbox.Environment = c.Policy.ReadOnlyPaths, c.Policy.Environment
 }
 
 // EffectivePolicy is Policy with where each part of it comes from, and what the
-// project's file asks for and did not get.
+// project's file asks for and was not granted.
 func (c *Config) EffectivePolicy() *policy.Effective { return c.holds }
 
 // ProjectTrusted reports whether the person has trusted the project's file as it is.
-func (c *Config) ProjectTrusted() bool { return c.layers.trusted }
+func (c *Config) ProjectTrusted() bool { return c.layers.granted != nil }
+
+// Trust remembers that the person grants the project's file, as it was read, what it asks
+// for and was not granted yet.
+func (c *Config) Trust() error {
+	return c.TrustStore().Trust(c.o.ProjectDir, c.project, slices.Concat(c.layers.granted, c.holds.Refused))
+}
 
 // ProjectFileContent is what the project's file said when it was read; nil without one.
 func (c *Config) ProjectFileContent() []byte { return c.project }

@@ -146,7 +146,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 		t.Error(diff)
 	}
 
-	if err := c.TrustStore().Trust(o.ProjectDir, []byte(project)); err != nil {
+	if err := c.Trust(); err != nil {
 		t.Fatal(err)
 	}
 	c = load()
@@ -164,6 +164,69 @@ func TestProjectOnlyTightens(t *testing.T) {
 	}
 	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("the record of the trust: %v, %v", info.Mode(), err)
+	}
+}
+
+// TestTrustGrantsWhatWasShown: when the person's own file is tightened later, a trusted
+// project's looser values are asked for again.
+func TestTrustGrantsWhatWasShown(t *testing.T) {
+	o := Options{Home: t.TempDir(), ProjectDir: t.TempDir()}
+	load := func(person string) *Config {
+		t.Helper()
+		write(t, filepath.Join(o.Home, UserFile), `{"policy": `+person+`}`)
+		c, err := Load(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	asked := func(c *Config) (all []string) {
+		for _, r := range c.EffectivePolicy().Refused {
+			all = append(all, r.Key+"="+r.Value)
+		}
+		return all
+	}
+	file := filepath.Join(o.ProjectDir, ProjectFile)
+	write(t, file, `{"policy": {"canaries": "show", "network": {"allow": ["a.example:443"]}, "model": {"allow": ["small", "large"], "maxCost": 50}}}`)
+	if err := load(`{"network": {"allow": ["b.example:443"]}}`).Trust(); err != nil {
+		t.Fatal(err)
+	}
+	c := load(`{"canaries": "stop", "model": {"allow": ["small"], "maxCost": 5}}`)
+	if diff := cmp.Diff([]string{"model.allow=large", "model.maxCost=50", "canaries=show"}, asked(c)); diff != "" {
+		t.Error(diff)
+	}
+	p := c.Policy
+	if !c.ProjectTrusted() || p.Canaries != "stop" || p.Model.MaxCost != 5 || len(p.Model.Allow) != 1 {
+		t.Errorf("the person's own was loosened: %+v", p)
+	}
+	if diff := cmp.Diff([]string{"a.example:443"}, p.Network.Allow); diff != "" {
+		t.Errorf("what was granted: %s", diff)
+	}
+	if o := c.EffectivePolicy().Origin("network.allow", "a.example:443"); o.File != file || o.Line != 1 {
+		t.Errorf("it is from %v", o)
+	}
+	if err := c.Trust(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := c.Reload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Policy; len(asked(c)) > 0 || p.Canaries != "show" || p.Model.MaxCost != 50 || len(p.Model.Allow) != 2 || len(p.Network.Allow) != 1 {
+		t.Errorf("after it was shown: %v, %+v", asked(c), p)
+	}
+
+	records, err := filepath.Glob(filepath.Join(o.Home, "trusted", "*"))
+	if err != nil || len(records) != 1 {
+		t.Fatal(records, err)
+	}
+	record, err := os.ReadFile(records[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, records[0], strings.Replace(string(record), `"granted"`, `"ignored"`, 1)) // as gander wrote it before
+	if c = load(`{}`); c.ProjectTrusted() || len(asked(c)) != 1 {
+		t.Errorf("trust without what was shown counts: %v", asked(c))
 	}
 }
 
