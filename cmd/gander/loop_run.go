@@ -33,6 +33,10 @@ const (
 // bootstrapFile is where the images say to the agent who it is.
 const bootstrapFile = "/state/BOOTSTRAP.md"
 
+// containerMarks are the files below the root of which one is in every container: Docker's,
+// Podman's, and that of the images wherever they run.
+var containerMarks = []string{".dockerenv", "run/.containerenv", bootstrapFile}
+
 // loopRunFlags are the flags of gander loop run.
 type loopRunFlags struct {
 	supervised           bool
@@ -57,9 +61,11 @@ it with --supervised; a person runs it in a container, as the images' agent-loop
 
 Without --supervised it asks the control plane that CONTROL_PLANE_URL names for the
 prompt and for messages, and sends it its events; they wait in a file while it is away.
+Outside of a container the agent then has no sandbox, and that is said: gander loop start
+makes one.
 It ends when the agent has written .done, when a limit is reached, and on SIGTERM. Its
 state survives: it goes on counting when it is started again.`,
-		Example: `  gander loop run --agent goose --prompt "fix the tests" --max-iterations 5
+		Example: `  docker run -e LLM_HOST -e LLM_API_KEY -e GOOSE_MODEL -v "$PWD:/workspace" goku-sandbox-goose /agent-loop.sh --prompt "fix the tests"
   CONTROL_PLANE_URL=http://127.0.0.1:3000 gander loop run --agent opencode`,
 		Annotations: unconfigured(),
 		Args:        cobra.NoArgs,
@@ -101,6 +107,10 @@ func (a *app) runLoop(ctx context.Context, f loopRunFlags) error {
 	if a.configured != nil {
 		return &exitError{exitUsage, a.configured}
 	}
+	plane := telemetry.Target{URL: variable(a.environ, planeURLVariable), Token: variable(a.environ, planeTokenVariable)}
+	if plane.URL == "" && f.prompt == "" {
+		return usageError("the loop has nothing to ask the agent; give it --prompt, or name its control plane in %s", planeURLVariable)
+	}
 	state, err := filepath.Abs(cmp.Or(f.state, filepath.Join(a.cfg.Home, "loop", "standalone")))
 	if err != nil {
 		return fmt.Errorf("finding the directory of the loop's state: %w", err)
@@ -109,13 +119,24 @@ func (a *app) runLoop(ctx context.Context, f loopRunFlags) error {
 	if err != nil {
 		return err
 	}
-	plane := telemetry.Target{URL: variable(a.environ, planeURLVariable), Token: variable(a.environ, planeTokenVariable)}
 	start.Prompt = loop.Prompt{Content: f.prompt, Known: plane.URL == "" || f.prompt != ""}
+	a.warnNoSandbox("/")
 	err = loop.Standalone(ctx, loop.StandaloneOptions{ServeOptions: o, Start: start, Dir: state, Plane: plane, Show: a.showEvent})
 	if err == nil && ctx.Err() != nil {
 		return nil // told to stop: that is done
 	}
 	return err
+}
+
+// warnNoSandbox says what an agent can do that runs outside of a container. root is where
+// the marks of containers are.
+func (a *app) warnNoSandbox(root string) {
+	for _, mark := range containerMarks {
+		if _, err := os.Stat(filepath.Join(root, mark)); err == nil {
+			return
+		}
+	}
+	fmt.Fprintln(a.err, "gander: no sandbox: the agent sees all your files, the network and the key; gander loop start makes one")
 }
 
 // loopStartHere is what a loop without a keeper runs, with a directory for temporary files.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,38 @@ func sources(t *testing.T) string {
 		}
 	}
 	return b.String()
+}
+
+// A loop without a keeper says that its agent has no sandbox, unless it is in a container.
+func TestWarnNoSandbox(t *testing.T) {
+	for _, tt := range []struct {
+		name, mark string
+		says       bool
+	}{
+		{name: "no container", says: true},
+		{name: "Docker", mark: ".dockerenv"},
+		{name: "Podman", mark: "run/.containerenv"},
+		{name: "an image of gander's", mark: "state/BOOTSTRAP.md"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			if tt.mark != "" {
+				path := filepath.Join(root, tt.mark)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var said strings.Builder
+			(&app{stdio: stdio{err: &said}}).warnNoSandbox(root)
+			want := ""
+			if tt.says {
+				want = "gander: no sandbox: the agent sees all your files, the network and the key; gander loop start makes one\n"
+			}
+			if said.String() != want {
+				t.Errorf("it says %q, want %q", said.String(), want)
+			}
+		})
+	}
 }
 
 func TestPace(t *testing.T) {
