@@ -39,7 +39,9 @@ func (a *app) configCommand() *cobra.Command {
 		Long: `config prints the configuration entry of a client on stdout, and on stderr where it
 belongs. With --write it puts the entry into the client's file: comments, order and
 layout stay, what was there before is kept beside it as FILE.before-gander, a second
-time changes nothing. --remove takes the entry out again.
+time changes nothing. An entry of gander's that has to change keeps what you added to it;
+the file with the old one is kept as FILE.before-gander-1, -2 and so on. --remove takes
+the entry out again.
 
 ` + targetTable() + `
 goose and opencode get gander's developer tools as an MCP server; the others start

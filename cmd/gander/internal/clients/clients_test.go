@@ -73,6 +73,12 @@ func TestPutAndTake(t *testing.T) {
 			"extensions:\n  developer: {enabled: true, type: builtin, name: developer}\n",
 			"extensions:\n" + gooseText("  ") + "  developer: {enabled: false, type: builtin, name: developer}\n", true,
 		},
+		{
+			"an older entry of gander's in goose, with what the person set", "goose",
+			"extensions:\n  gander:\n    enabled: false\n    type: stdio\n    cmd: /old/gander\n    args: [mcp, developer, --root, /w]\n    envs:\n      A: \"1\"\n    env_keys: [B]\n    timeout: 60\n    available_tools: [shell]\n" + developerText("  "),
+			"extensions:\n" + strings.NewReplacer(": true\n", ": false\n", "{}", `{"A":"1"}`, "[]", `["B"]`, "3600", "60", "bundled: null\n", "bundled: null\n    available_tools: [\"shell\"]\n").Replace(gooseText("  ")) + developerText("  "),
+			false,
+		},
 		{"no extensions at all", "goose", "a: 1\nextensions: {}\nb: |\n  text\n", "a: 1\nextensions:\n" + gooseText("  ") + developerText("  ") + "b: |\n  text\n", false},
 		{"without a line break at the end", "goose", "a: 1", "a: 1\nextensions:\n" + gooseText("  ") + developerText("  "), false},
 	}
@@ -112,7 +118,10 @@ func indented(indent string, lines []string) string {
 }
 
 func gooseText(indent string) string {
-	return indented(indent, gooseLines(Entry{Name: "gander", Command: "/opt/gander", Args: []string{"mcp", "developer"}}))
+	return indented(indent, []string{
+		"gander:", "  enabled: true", "  type: stdio", "  name: developer  # the tools' names begin with it", "  description: gander's developer tools",
+		`  cmd: "/opt/gander"`, `  args: ["mcp", "developer"]`, "  envs: {}", "  env_keys: []", "  timeout: 3600  # seconds, for one tool call", "  bundled: null",
+	})
 }
 
 func developerText(indent string) string { return indented(indent, developerLines()) }
@@ -155,6 +164,54 @@ func TestTakeLeavesWhatIsNotOurs(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: an entry of somebody else was taken out", target)
 		}
+	}
+}
+
+// What the person changed in gander's entry stays as long as the entry need not change;
+// when it changes, what was there is kept, and no backup is written over.
+func TestPutKeepsEdits(t *testing.T) {
+	for target, edit := range map[string][2]string{
+		"zed":   {`"acp"`, `"acp", "--agent", "opencode"`},
+		"goose": {`"developer"]`, `"developer", "--root", "/w"]  # mine`},
+		"emacs": {"(provide", ";; mine\n(provide"},
+	} {
+		t.Run(target, func(t *testing.T) {
+			tt, file := Find(target), filepath.Join(t.TempDir(), "file")
+			put := func() Change {
+				t.Helper()
+				c, err := Put(tt, file, entryOf(tt))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c
+			}
+			if target != "emacs" { // whose file is gander's alone
+				mustWrite(t, file, "")
+			}
+			put()
+			written := mustRead(t, file)
+			backups := map[string]string{}
+			for _, more := range []string{"", " "} {
+				edited := strings.Replace(written, edit[0], edit[1]+more, 1)
+				mustWrite(t, file, edited)
+				c := put()
+				if _, ok := backups[c.Backup]; ok || c.Backup == file+backupSuffix || !c.Changed {
+					t.Errorf("the backup is %s", c.Backup)
+				}
+				backups[c.Backup] = edited
+				if got := mustRead(t, file); got != written {
+					t.Errorf("the entry is not as it should be:\n%s", cmp.Diff(written, got))
+				}
+			}
+			for name, want := range backups {
+				if got := mustRead(t, name); got != want {
+					t.Errorf("%s (-want +got):\n%s", name, cmp.Diff(want, got))
+				}
+			}
+			if c := put(); c.Changed || c.Backup != "" {
+				t.Errorf("a put that changes nothing: %+v", c)
+			}
+		})
 	}
 }
 

@@ -19,8 +19,8 @@ const backupSuffix = ".before-gander"
 
 // Change says what Edit has done.
 type Change struct {
-	// File is the file, with links followed; Backup is what it was before, empty
-	// when there was nothing.
+	// File is the file, with links followed; Backup is the file that keeps what it was
+	// before, empty when there was nothing.
 	File, Backup string
 	// Changed is false when the file already was as it should be. Removed is
 	// whether there is no such file any more.
@@ -28,10 +28,11 @@ type Change struct {
 }
 
 // Put puts a target's entry into a file, which need not exist. What was in the
-// file before the entry came is kept beside it. The file is replaced in one step; its mode,
-// owner and a link that leads to it stay.
+// file before the entry came is kept beside it, and so is, under a number, what was in
+// it before the entry changed. The file is replaced in one step; its mode, owner and a link
+// that leads to it stay.
 func Put(t *Target, file string, e Entry) (Change, error) {
-	c, old, before, err := open(file)
+	c, old, _, err := open(file)
 	if err != nil {
 		return c, err
 	}
@@ -42,8 +43,11 @@ func Put(t *Target, file string, e Entry) (Change, error) {
 	if old != nil && bytes.Equal(old, edited) {
 		return c, nil
 	}
-	if without, err := t.Take(old, nil, e); err == nil && before != nil && !bytes.Equal(without, old) {
-		c.Changed, c.Backup = true, c.File+backupSuffix // the entry is there and only changes
+	if without, err := t.Take(old, nil, e); err == nil && !bytes.Equal(without, old) {
+		if c.Backup, err = numbered(c.File, old); err != nil { // the entry is there and only changes
+			return c, fmt.Errorf("keeping what was there before: %w", err)
+		}
+		c.Changed = true
 		return c, Replace(c.File, edited)
 	}
 	return write(c, old, edited)
@@ -157,6 +161,21 @@ func write(c Change, old, edited []byte) (Change, error) {
 	}
 	c.Changed = true
 	return c, Replace(c.File, edited)
+}
+
+// numbered keeps what a file holds in the first numbered backup that is not there yet.
+func numbered(file string, data []byte) (backup string, err error) {
+	for n := 1; ; n++ {
+		backup = fmt.Sprintf("%s%s-%d", file, backupSuffix, n)
+		f, err := os.OpenFile(backup, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return backup, errors.Join(f.Close(), replaceLike(backup, file, data))
+	}
 }
 
 // Replace replaces a file in one step. Its mode and owner stay; a new one is the

@@ -2,9 +2,11 @@ package clients
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -45,11 +47,20 @@ func (gooseFormat) put(old []byte, e Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := gooseWant(y.meaning, e)
+	var before map[string]any // gander's own extension, as it is
+	if own := y.entry(e.Name); e.is(own) {
+		before = own
+	}
+	extension := gooseExtension(e, before)
+	want := gooseWant(y.meaning, e.Name, extension)
 	if reflect.DeepEqual(y.meaning, want) {
 		return old, nil
 	}
-	if e.is(y.entry(e.Name)) {
+	lines, err := gooseLines(e, extension)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil {
 		y.remove(y.extensions(), e.Name)
 		if err := y.again(); err != nil {
 			return nil, err
@@ -61,7 +72,7 @@ func (gooseFormat) put(old []byte, e Entry) ([]byte, error) {
 	if err := y.switchDeveloper(false); err != nil {
 		return nil, err
 	}
-	y.insertExtension(gooseLines(e))
+	y.insertExtension(lines)
 	return y.checked(want)
 }
 
@@ -145,37 +156,53 @@ func checkGooseName(name string) error {
 	return nil
 }
 
-// gooseExtension is the entry's meaning, as YAML is read.
-func gooseExtension(e Entry) map[string]any {
+// gooseExtension is the entry's meaning, as YAML is read. Of the extension that was there
+// before stays what gander does not know, and what is the person's.
+func gooseExtension(e Entry, before map[string]any) map[string]any {
 	args := make([]any, len(e.Args))
 	for i, a := range e.Args {
 		args[i] = a
 	}
-	return map[string]any{
-		"enabled": true, "type": "stdio", "name": gooseDeveloper, "description": "gander's developer tools",
-		"cmd": e.Command, "args": args, "envs": map[string]any{}, "env_keys": []any{}, "timeout": 3600, "bundled": nil,
-	}
+	extension := map[string]any{"enabled": true, "envs": map[string]any{}, "env_keys": []any{}, "timeout": 3600}
+	maps.Copy(extension, before)
+	maps.Copy(extension, map[string]any{
+		"type": "stdio", "name": gooseDeveloper, "description": "gander's developer tools", "cmd": e.Command, "args": args, "bundled": nil,
+	})
+	return extension
 }
 
-// gooseLines is the entry as text, not indented.
-func gooseLines(e Entry) []string {
+// gooseLines is the entry's extension as text, not indented.
+func gooseLines(e Entry, extension map[string]any) ([]string, error) {
 	args := make([]string, len(e.Args))
 	for i, a := range e.Args {
 		args[i] = strconv.Quote(a)
 	}
-	return []string{
-		quoteKey(e.Name) + ":",
-		"  enabled: true",
-		"  type: stdio",
-		"  name: " + gooseDeveloper + "  # the tools' names begin with it",
-		"  description: gander's developer tools",
-		"  cmd: " + strconv.Quote(e.Command),
-		"  args: [" + strings.Join(args, ", ") + "]",
-		"  envs: {}",
-		"  env_keys: []",
-		"  timeout: 3600  # seconds, for one tool call",
-		"  bundled: null",
+	own := map[string]string{
+		"type": "stdio", "name": gooseDeveloper + "  # the tools' names begin with it", "description": "gander's developer tools",
+		"cmd": strconv.Quote(e.Command), "args": "[" + strings.Join(args, ", ") + "]",
 	}
+	keys := []string{"enabled", "type", "name", "description", "cmd", "args", "envs", "env_keys", "timeout", "bundled"}
+	for _, key := range slices.Sorted(maps.Keys(extension)) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	lines := []string{quoteKey(e.Name) + ":"}
+	for _, key := range keys {
+		value, ok := own[key]
+		if !ok {
+			text, err := json.Marshal(extension[key]) // which is YAML on one line
+			if err != nil {
+				return nil, fmt.Errorf("%s of its extension %s is written in an unusual way; put the entry in by hand, as gander config goose prints it", key, e.Name)
+			}
+			value = string(text)
+		}
+		if key == "timeout" {
+			value += "  # seconds, for one tool call"
+		}
+		lines = append(lines, "  "+quoteKey(key)+": "+value)
+	}
+	return lines, nil
 }
 
 func developerLines() []string {
@@ -198,8 +225,8 @@ func quoteKey(key string) string {
 	return key
 }
 
-// gooseWant is what a configuration should mean with the entry in it.
-func gooseWant(meaning map[string]any, e Entry) map[string]any {
+// gooseWant is what a configuration should mean with an extension of a name in it.
+func gooseWant(meaning map[string]any, name string, extension map[string]any) map[string]any {
 	want := clone(meaning)
 	extensions, _ := want[gooseExtensions].(map[string]any)
 	if extensions == nil {
@@ -213,7 +240,7 @@ func gooseWant(meaning map[string]any, e Entry) map[string]any {
 			"enabled": false, "type": "platform", "name": gooseDeveloper, "description": gooseOff, "bundled": true,
 		}
 	}
-	extensions[e.Name] = gooseExtension(e)
+	extensions[name] = extension
 	return want
 }
 
