@@ -158,12 +158,14 @@ func (a *app) entry(t *clients.Target, f configFlags) (clients.Entry, error) {
 	if f.sandbox != "" {
 		args = append(args, "--sandbox", f.sandbox)
 	}
-	if a.home != "" && !t.MCP { // the tools need no home
-		home, err := filepath.Abs(a.home)
+	if home := cmp.Or(a.home, variable(a.environ, "GANDER_HOME")); home != "" && !t.MCP { // the tools need no home
+		absolute, err := filepath.Abs(home)
 		if err != nil {
-			return clients.Entry{}, usageError("--home %s: %v", a.home, err)
+			return clients.Entry{}, usageError("--home %s: %v", home, err)
 		}
-		args = append(args, "--home", home)
+		if absolute != filepath.Join(a.place().Home, ".gander") {
+			args = append(args, "--home", absolute)
+		}
 	}
 	return clients.Entry{Name: f.name, Command: command, Args: args, Plugin: f.plugin}, nil
 }
