@@ -223,25 +223,62 @@ func (a *app) sayNext(t *clients.Target, file string, e clients.Entry) {
 
 // warnOfShell names what only this shell knows and the client will not see.
 func (a *app) warnOfShell(t *clients.Target) {
-	if names := a.shellOnly(); len(names) > 0 && !t.MCP {
-		fmt.Fprintf(a.err, "%s set in this shell only, which an editor may not see; gander setup writes the endpoint and the model\nto %s, where every client finds them\n",
-			isOrAre(names), filepath.Join(cmp.Or(a.homeDir(), "~/.gander"), config.UserFile))
+	names := a.shellOnly()
+	if len(names) == 0 || t.MCP {
+		return
 	}
+	file := filepath.Join(cmp.Or(a.homeDir(), "~/.gander"), config.UserFile)
+	var next []string
+	for _, name := range names {
+		does := "gander setup writes the endpoint and the model to " + file
+		switch {
+		case name == usualKey || a.cfg != nil && name == a.cfg.Model.APIKeyEnv:
+			does = "gander setup --store-key keeps the key in a file"
+		case strings.HasSuffix(name, "_CMD"):
+			agent := strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(name, "GANDER_"), "_CMD"))
+			does = fmt.Sprintf("agents.%s.command in %s names the program", agent, file)
+		}
+		if !slices.Contains(next, does) {
+			next = append(next, does)
+		}
+	}
+	fmt.Fprintf(a.err, "%s set in this shell only, which an editor may not see;\n%s\n", isOrAre(names), strings.Join(next, ", "))
 }
 
-// shellOnly are the variables about the model that are set where gander runs now.
+// shellOnly are the variables that say here about the model what config.json does not.
 func (a *app) shellOnly() []string {
+	plain := func(value string) string { return strings.TrimPrefix(plainHost(value), "custom/") }
 	var names []string
-	for _, v := range a.environ {
-		name, value, _ := strings.Cut(v, "=")
-		if value != "" && slices.Contains([]string{
-			"LLM_HOST", "GOOSE_LLM_HOST", "OPENCODE_LLM_HOST", "LLM_API_KEY", "GOOSE_MODEL", "OPENCODE_MODEL", "GANDER_GOOSE_CMD", "GANDER_OPENCODE_CMD",
-		}, name) {
+	for name, stored := range a.stored() {
+		if value := variable(a.environ, name); value != "" && plain(value) != plain(stored) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return names
+}
+
+// stored is what config.json says in place of each variable.
+func (a *app) stored() map[string]string {
+	c := a.cfg
+	if c == nil {
+		c = new(config.Config)
+	}
+	key := c.Model.APIKey
+	if c.Model.APIKeyFile != "" {
+		key, _ = config.ReadKeyFile(c.Model.APIKeyFile) // who needs it says what is wrong
+	}
+	stored := map[string]string{"LLM_HOST": c.Model.Host, usualKey: key.Reveal()}
+	if c.Model.APIKeyEnv != "" {
+		stored[c.Model.APIKeyEnv] = ""
+	}
+	for _, agent := range agentNames() {
+		prefix := strings.ToUpper(agent)
+		stored[prefix+"_LLM_HOST"] = c.Model.Host
+		stored[prefix+"_MODEL"] = cmp.Or(c.Agents[agent].Model, c.Model.Model)
+		stored["GANDER_"+prefix+"_CMD"] = strings.Join(c.Agents[agent].Command, " ")
+	}
+	return stored
 }
 
 func isOrAre(names []string) string {

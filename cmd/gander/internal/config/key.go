@@ -24,7 +24,7 @@ func readKeyFile(path string) keyFile {
 	}
 	data, err := readRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return keyFile{err: fmt.Errorf("there is no file %s; write the key into it, or run gander setup", path)}
+		return keyFile{err: fmt.Errorf("there is no file %s; write the key into it, or have gander setup --store-key do so", path)}
 	}
 	if err != nil {
 		return keyFile{err: fmt.Errorf("%s: %w", path, err)}
@@ -58,7 +58,7 @@ func (c *Config) Key() (Key, error) {
 		_, key := c.env.first(m.APIKeyEnv)
 		k := Key{Secret(key), m.APIKeyEnv}
 		if key == "" {
-			return k, &Error{Path: "model.apiKeyEnv", Reason: fmt.Sprintf("the variable %s, which should hold the model's key, is not set here; set it where gander is started (an editor may not see a shell's variables), or run gander setup", m.APIKeyEnv)}
+			return k, &Error{Path: "model.apiKeyEnv", Reason: fmt.Sprintf("the variable %s, which should hold the model's key, is not set here; set it where gander is started (an editor may not see a shell's variables), or have gander setup --store-key keep the key in a file", m.APIKeyEnv)}
 		}
 		return k, nil
 	case m.APIKeyFile != "":
