@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"gander.dev/gander/cmd/gander/internal/config"
 )
 
 func (a *app) providerCommand() *cobra.Command {
@@ -42,12 +44,21 @@ func (a *app) providerList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "the model endpoint, model and key of each agent, never the key itself",
-		Long: `list shows what each agent's model calls would use: the endpoint, the model, and
-where the key comes from, and the names of headers that go with it. gander doctor tries whether that works.`,
+		Long: `list shows what each agent's model calls would use in this directory: the endpoint, the
+model, where the key comes from, and the names of headers that go with it. gander
+doctor tries whether that works.`,
 		Example: "  gander provider list\n  gander provider list --json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			rows := a.providerRows()
+			dir, err := projectDir(".")
+			if err != nil {
+				return err
+			}
+			cfg, err := a.cfg.ForProject(dir)
+			if err != nil {
+				return &exitError{exitUsage, err}
+			}
+			rows := providerRows(cfg)
 			if asJSON {
 				return a.printJSON(rows)
 			}
@@ -58,11 +69,11 @@ where the key comes from, and the names of headers that go with it. gander docto
 	return cmd
 }
 
-func (a *app) providerRows() []providerRow {
+func providerRows(cfg *config.Config) []providerRow {
 	var rows []providerRow
-	key, _ := a.cfg.Key() // Endpoint says what is wrong with it
-	for _, name := range a.cfg.AgentNames() {
-		e, err := a.cfg.Endpoint(name)
+	key, _ := cfg.Key() // Endpoint says what is wrong with it
+	for _, name := range cfg.AgentNames() {
+		e, err := cfg.Endpoint(name)
 		r := providerRow{Agent: name, Host: e.BaseURL, Model: e.Model, Key: key.Value != "", KeySource: key.Source, Headers: slices.Sorted(maps.Keys(e.Headers))}
 		if err != nil {
 			r.Missing = err.Error()

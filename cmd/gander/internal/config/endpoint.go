@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -99,7 +100,8 @@ func modelVariable(agent string) string {
 	return variablePrefix(agent) + "_MODEL"
 }
 
-// model is the model for an agent: flag, environment, its own setting, the general one.
+// model is the model for an agent: flag, environment, then the project's file and the
+// user's, in each the agent's own setting before the general one.
 func (c *Config) model(agent string) string {
 	model, _ := c.modelFrom(agent)
 	return model
@@ -117,13 +119,12 @@ func (c *Config) modelFrom(agent string) (model, source string) {
 	if agent == "opencode" {
 		variable = strings.TrimPrefix(variable, "custom/") // names the provider that gander sets up
 	}
-	own := "agents." + agent + ".model"
-	for _, m := range [][2]string{
-		{c.o.Flags.Model, "--model"},
-		{variable, name},
-		{c.Agents[agent].Model, own + " in " + c.SetIn(own)},
-		{c.Model.Model, "model.model in " + c.SetIn("model.model")},
-	} {
+	own, general := "agents."+agent+".model", "model.model"
+	set := [][2]string{{c.Agents[agent].Model, own + " in " + c.SetIn(own)}, {c.Model.Model, general + " in " + c.SetIn(general)}}
+	if project := filepath.Join(c.o.ProjectDir, ProjectFile); c.SetIn(general) == project && c.SetIn(own) != project {
+		slices.Reverse(set)
+	}
+	for _, m := range append([][2]string{{c.o.Flags.Model, "--model"}, {variable, name}}, set...) {
 		if m[0] != "" {
 			return m[0], m[1]
 		}

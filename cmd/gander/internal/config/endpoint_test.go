@@ -63,6 +63,35 @@ func TestModelFlag(t *testing.T) {
 	}
 }
 
+// The project's file decides before the user's, in each the agent's own model before the
+// general one, and the policy's models are the user's all the same.
+func TestModelOfProject(t *testing.T) {
+	const user = `{"model": {"model": "user"}, "agents": {"goose": {"model": "user-goose"}}, "policy": {"model": {"allow": ["user*"]}}}`
+	tests := []struct{ name, project, goose, opencode string }{
+		{"none", `{}`, "user-goose", "user"},
+		{"a general one", `{"model": {"model": "project"}}`, "project", "project"},
+		{"an agent's", `{"agents": {"goose": {"model": "project-goose"}}}`, "project-goose", "user"},
+		{"both", `{"model": {"model": "project"}, "agents": {"goose": {"model": "project-goose"}}}`, "project-goose", "project"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustLoad(t, user, tt.project)
+			for agent, want := range map[string]string{"goose": tt.goose, "opencode": tt.opencode} {
+				file := c.userPath()
+				if strings.HasPrefix(want, "project") {
+					file = filepath.Join(c.o.ProjectDir, ProjectFile)
+				}
+				if got, source := c.model(agent), c.ModelSource(agent); got != want || !strings.HasSuffix(source, " in "+file) {
+					t.Errorf("%s has the model %s by %s; want %s of %s", agent, got, source, want, file)
+				}
+			}
+			if allow := c.EffectivePolicy().Policy.Model.Allow; !slices.Equal(allow, []string{"user*"}) {
+				t.Errorf("the policy allows %q", allow)
+			}
+		})
+	}
+}
+
 func TestSources(t *testing.T) {
 	c := mustLoad(t, `{"agent": "opencode", "model": {"model": "m"}}`, `{"agents": {"goose": {"model": "own"}}}`, "OPENCODE_MODEL=o")
 	tests := []struct{ got, want string }{
