@@ -145,7 +145,7 @@ func (w *wiring) missingSandbox(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := driver.Check(ctx); err != nil {
+	if err := errors.Join(driver.Check(ctx), checkShown(cfg)); err != nil {
 		return err
 	}
 	if images, ok := driver.(interface {

@@ -26,6 +26,9 @@ func (a *app) examineConfig() check {
 	if err := a.wire().checkChoices(); err != nil {
 		return failedCheck(checkConfig, err, "correct agent or sandbox.driver in "+filepath.Join(a.cfg.Home, config.UserFile))
 	}
+	if err := checkShown(a.cfg); err != nil {
+		return failedCheck(checkConfig, err, "no sandbox starts before that")
+	}
 	file := filepath.Join(a.cfg.Home, config.UserFile)
 	what := file + " is valid"
 	if _, err := os.Stat(file); err != nil {

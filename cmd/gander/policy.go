@@ -26,6 +26,9 @@ func (w *wiring) sandboxPolicy(project string) (router.SandboxPolicy, error) {
 	if err != nil {
 		return router.SandboxPolicy{}, err
 	}
+	if err := checkShown(cfg); err != nil {
+		return router.SandboxPolicy{}, err
+	}
 	e := cfg.EffectivePolicy()
 	p := router.SandboxPolicy{Policy: e.Policy, Refused: e.Refused}
 	for _, path := range e.ReadOnlyPaths {
@@ -40,6 +43,14 @@ func (w *wiring) sandboxPolicy(project string) (router.SandboxPolicy, error) {
 		}
 	}
 	return p, nil
+}
+
+// checkShown fails when sandboxes cannot show what the configuration has them show.
+func checkShown(cfg *config.Config) error {
+	if cfg.Sandbox.Driver == router.Off { // which shows everything
+		return nil
+	}
+	return cfg.CheckReadOnlyPaths()
 }
 
 func (a *app) policyCommand() *cobra.Command {
@@ -214,9 +225,10 @@ func (a *app) policyCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "whether the files are right, and what the project's asks for and does not get",
-		Long: `check reads your file and the project's. Exit code 0 when both are right and the
-project's asks for nothing beyond yours, 2 when one is wrong, 5 when the project's file
-asks for what it does not get.`,
+		Long: `check reads your file and the project's, and looks whether the paths are there that
+sandboxes are to show. Exit code 0 when both are right and the project's asks for
+nothing beyond yours, 2 when one is wrong, 5 when the project's file asks for what it
+does not get.`,
 		Example: `  gander policy check
   gander policy check --cwd ~/project --json`,
 		Args: noArgs,
@@ -224,6 +236,9 @@ asks for what it does not get.`,
 			cfg, dir, err := a.projectConfig(cwd)
 			if err != nil {
 				return err
+			}
+			if err := cfg.CheckReadOnlyPaths(); err != nil {
+				return &exitError{exitUsage, err}
 			}
 			return a.checkPolicy(cfg, dir, asJSON)
 		},

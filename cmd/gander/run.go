@@ -207,6 +207,9 @@ func (w *wiring) readyFor(ctx context.Context, cwd string) (string, error) {
 	if err := agent.Check(ctx); err != nil {
 		return "", &exitError{exitUsage, err}
 	}
+	if _, err := w.sandboxPolicy(cwd); err != nil {
+		return "", &exitError{exitUsage, err}
+	}
 	_, err = w.driver(choice.Sandbox)
 	return choice.Agent, err
 }

@@ -326,6 +326,9 @@ func settingsWith(cfg *config.Config, name string, command []string, endpoint co
 		return settings{}, err
 	}
 	own := cfg.Agents[name]
+	if err := cfg.CheckAgentPaths(name); err != nil && cfg.Sandbox.Driver != router.Off {
+		return settings{}, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(own.Env)) {
 		env = append(env, name+"="+own.Env[name])
 	}

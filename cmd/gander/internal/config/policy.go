@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -83,6 +85,35 @@ func (c *Config) ProjectFileContent() []byte { return c.project }
 // TrustStore is where it is remembered which projects' files are trusted.
 func (c *Config) TrustStore() policy.TrustStore {
 	return policy.TrustStore{Dir: filepath.Join(c.Home, "trusted")}
+}
+
+// CheckReadOnlyPaths fails for a path that sandboxes are to see and that is not there:
+// none could be made.
+func (c *Config) CheckReadOnlyPaths() error {
+	for _, path := range c.Policy.ReadOnlyPaths {
+		if err := checkShown("readOnlyPaths in "+c.holds.Origin("readOnlyPaths", path).String(), path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckAgentPaths is CheckReadOnlyPaths for those that an agent's sandboxes see besides.
+func (c *Config) CheckAgentPaths(agent string) error {
+	key := "agents." + agent + ".readOnlyPaths"
+	for _, path := range c.Agents[agent].ReadOnlyPaths {
+		if err := checkShown(key+" in "+c.SetIn(key), path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkShown(setting, path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s names %s, which is not there; take it out or make it", setting, path)
+	}
+	return nil
 }
 
 // checkPolicy fails for values of the section that make no sense.
