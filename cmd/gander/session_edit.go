@@ -289,6 +289,7 @@ func (a *app) printImported(done *sessions.Imported) error {
 
 func (a *app) sessionExport() *cobra.Command {
 	var format, file string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "export SESSION",
 		Short: "write a session as Markdown or JSON",
@@ -297,6 +298,12 @@ answers, thoughts, tool calls and their differences, or as JSON with every recor
 		Example: "  gander session export main > session.md\n  gander session export main --format json -o session.json",
 		Args:    oneSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON && cmd.Flags().Changed("format") && format != "json" {
+				return usageError("--json and --format %s exclude each other; choose one", format)
+			}
+			if asJSON {
+				format = "json"
+			}
 			if format != "markdown" && format != "json" {
 				return usageError("--format %q: choose markdown or json", format)
 			}
@@ -317,6 +324,7 @@ answers, thoughts, tool calls and their differences, or as JSON with every recor
 	cmd.Flags().StringVar(&format, "format", "markdown", "markdown or json")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file, which must not be there yet, instead of stdout")
 	completeFlag(cmd, "format", "markdown", "json")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as --format json")
 	return cmd
 }
 
