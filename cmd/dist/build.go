@@ -90,7 +90,8 @@ func (r *release) goCommand(ctx context.Context, env []string, args ...string) e
 	return nil
 }
 
-// common are the files of every archive: licence, README and the manual.
+// common are the files of every archive: licence, README, the configuration's schema and
+// the manual.
 func (r *release) common(ctx context.Context, work string) ([]file, error) {
 	manual, err := filepath.Abs(filepath.Join(work, "man"))
 	if err != nil {
@@ -106,8 +107,8 @@ func (r *release) common(ctx context.Context, work string) ([]file, error) {
 		files = append(files, file{name: name, body: body, mode: 0o644})
 		return err
 	}
-	for _, name := range []string{"LICENSE", "README.md"} {
-		if err := add(name, filepath.Join(r.root, name)); err != nil {
+	for _, path := range []string{"LICENSE", "README.md", "cmd/gander/internal/config/config.schema.json"} {
+		if err := add(filepath.Base(path), filepath.Join(r.root, path)); err != nil {
 			return nil, err
 		}
 	}

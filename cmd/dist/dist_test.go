@@ -140,7 +140,7 @@ func checkArchive(t *testing.T, body string, p platform) {
 			t.Errorf("%s says who made it, and when: %+v", h.Name, h)
 		}
 	}
-	for _, name := range []string{"LICENSE", "README.md", "NOTES.txt", "man/gander.1", "man/gander-acp.1"} {
+	for _, name := range []string{"LICENSE", "README.md", "config.schema.json", "NOTES.txt", "man/gander.1", "man/gander-acp.1"} {
 		if len(files[name]) == 0 {
 			t.Errorf("there is no %s in the archive", name)
 		}

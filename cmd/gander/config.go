@@ -18,6 +18,7 @@ import (
 // configFlags are the flags of gander config.
 type configFlags struct {
 	write, remove      bool
+	schema             bool
 	file, name, plugin string
 	agent, sandbox     string
 }
@@ -45,15 +46,25 @@ the entry out again.
 
 ` + targetTable() + `
 goose and opencode get gander's developer tools as an MCP server; the others start
-gander acp.`,
+gander acp.
+
+--schema prints the JSON schema of gander's own config.json and .gander.json instead.`,
 		Example: `  gander config zed                          print the entry
   gander config zed --write                  put it into ~/.config/zed/settings.json
   gander config zed --write --name "Gander (opencode)" --agent opencode
   gander config neovim --plugin avante
-  gander config vscode --remove              take it out again`,
+  gander config vscode --remove              take it out again
+  gander config --schema > config.schema.json`,
 		Annotations:       unconfigured(),
 		ValidArgsFunction: completeFirst(func() []string { return known }),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if f.schema && len(args) == 0 {
+				_, err := a.out.Write(config.Schema())
+				return err
+			}
+			if f.schema {
+				return usageError("--schema is about gander's own configuration; leave %q out", args[0])
+			}
 			if len(args) != 1 {
 				return usageError("name one client: %s", strings.Join(known, ", "))
 			}
@@ -72,6 +83,9 @@ gander acp.`,
 	fl.StringVar(&f.plugin, "plugin", "", "of neovim: codecompanion or avante (default codecompanion)")
 	fl.StringVar(&f.agent, "agent", "", "who answers: goose, opencode or an agent of the configuration (default: the configuration's)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "where: auto, local, docker or off (default: the configuration's)")
+	fl.BoolVar(&f.schema, "schema", false, "print the JSON schema of config.json and .gander.json")
+	exclusive(cmd, "schema", "write")
+	exclusive(cmd, "schema", "remove")
 	completeFlag(cmd, "plugin", clients.Find("neovim").Plugins...)
 	a.completeAgents(cmd)
 	completeFlag(cmd, "sandbox", sandboxChoices()...)
