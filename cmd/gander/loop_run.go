@@ -147,7 +147,7 @@ func (a *app) loopStartHere(f loopRunFlags, temporary string) (loop.Start, error
 	}
 	run, err := a.plainAgent(f.agent, temporary)
 	if err != nil {
-		return loop.Start{}, err
+		return loop.Start{}, &exitError{exitUsage, err}
 	}
 	pace, err := paceOf(variable(a.environ, paceVariable))
 	if err != nil {
@@ -192,7 +192,7 @@ func paceOf(value string) (time.Duration, error) {
 // agent's business.
 func (a *app) plainAgent(name, temporary string) (loop.AgentCommand, error) {
 	if loopParsers()[name] == nil {
-		return loop.AgentCommand{}, usageError("--agent %q: choose one of %s", name, strings.Join(agentNames(), ", "))
+		return loop.AgentCommand{}, fmt.Errorf("--agent %q: choose one of %s", name, strings.Join(agentNames(), ", "))
 	}
 	command, err := a.cfg.FindAgent(name)
 	if err != nil {

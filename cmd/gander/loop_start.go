@@ -76,6 +76,9 @@ func (f *startFlags) request() (client.StartRequest, error) {
 		Agent: f.agent, Driver: f.sandbox, Model: f.model, Pace: f.pace.Seconds(),
 		Limits: loop.Limits{Iterations: f.iterations, Tokens: f.tokens, Cost: f.cost, Failures: f.failures},
 	}
+	if !slices.Contains(agentNames(), f.agent) {
+		return r, usageError("--agent %q: an unattended run is one of %s", f.agent, strings.Join(agentNames(), " or "))
+	}
 	if f.sandbox != "" && !slices.Contains([]string{"local", "docker"}, f.sandbox) {
 		return r, usageError("--sandbox %q: choose local or docker", f.sandbox)
 	}
