@@ -16,6 +16,7 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/project"
 	"gander.dev/gander/sandbox/registry"
 	"gander.dev/gander/sandbox/router"
 )
@@ -94,6 +95,9 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 	if err != nil {
 		closeDoors()
 		a.remove(dir)
+		if _, ok := errors.AsType[*project.UnfitError](err); ok {
+			err = &exitError{exitUsage, err}
+		}
 		return nil, nil, err
 	}
 	stopped := context.AfterFunc(using, func() { _ = sb.Close() }) // what sends out closed content

@@ -34,9 +34,16 @@ type Owner struct {
 	Warnings []string
 }
 
+// An UnfitError is why a directory cannot be the project of a sandbox.
+type UnfitError struct{ Reason string }
+
+func (e *UnfitError) Error() string { return e.Reason }
+
+func unfit(format string, args ...any) error { return &UnfitError{fmt.Sprintf(format, args...)} }
+
 // Open resolves a project's directory and refuses those that would show more
 // than a project: the system's directories and what contains one of the private
-// paths.
+// paths. Then the error is an [UnfitError].
 func Open(dir string, private ...string) (Project, error) {
 	path, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -44,14 +51,14 @@ func Open(dir string, private ...string) (Project, error) {
 	}
 	st, err := os.Stat(path)
 	if err != nil || !st.IsDir() || !filepath.IsAbs(path) {
-		return Project{}, fmt.Errorf("the project %s is not a directory; name one by its absolute path", dir)
+		return Project{}, unfit("the project %s is not a directory; name one by its absolute path", dir)
 	}
 	if isSystem(path) {
-		return Project{}, fmt.Errorf("the project %s is part of the system; choose a directory of its own for the project", path)
+		return Project{}, unfit("the project %s is part of the system; choose a directory of its own for the project", path)
 	}
 	for _, p := range private {
 		if real, err := filepath.EvalSymlinks(p); p != "" && err == nil && Below(real, path) {
-			return Project{}, fmt.Errorf("the project %s contains gander's own state (%s), which a sandbox must not see; choose a directory inside the project directory, or move the state with --home", path, p)
+			return Project{}, unfit("the project %s contains gander's own state (%s), which a sandbox must not see; choose a directory inside the project directory, or move the state with --home", path, p)
 		}
 	}
 	return Project{Path: path, Name: filepath.Clean(dir), Owner: identify(path, st)}, nil
