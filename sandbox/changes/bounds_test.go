@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -109,5 +110,34 @@ func TestSimilarFilesAreLookedForWhileThereIsTime(t *testing.T) {
 	}
 	if turn := tree.compare(over, before, after); len(turn.Changes) != 2 {
 		t.Errorf("without time it found %v", turn.Changes)
+	}
+}
+
+// Who waits for another gander and is told to stop does not say that there is one.
+func TestHoldStops(t *testing.T) {
+	one, err := openStore(t.TempDir(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := one.hold(canceled); err != context.Canceled {
+		t.Errorf("stopped: %v", err)
+	}
+	other, err := openStore(one.dir, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	release, err := other.hold(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := one.hold(late); err == nil || !strings.Contains(err.Error(), "another gander is busy") {
+		t.Errorf("too late: %v", err)
 	}
 }

@@ -96,6 +96,9 @@ func (s *store) Close() error {
 // process does not let go before ctx ends.
 func (s *store) hold(ctx context.Context) (release func(), err error) {
 	ok, err := s.lock.TryLockContext(ctx, 10*time.Millisecond)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, ctx.Err() // nobody waits for it any more
+	}
 	if err != nil || !ok {
 		return nil, fmt.Errorf("another gander is busy with the files of this project (%s): %w; try again", s.dir, errors.Join(err, ctx.Err()))
 	}

@@ -277,11 +277,14 @@ func (t *Tree) readContent(ctx context.Context, s *scan) {
 		}
 	}
 	release, err := t.store.hold(ctx)
-	if err != nil {
-		t.log.Warn("what files were is not kept for this turn", "err", err)
-		r.store = nil
-	} else {
+	switch {
+	case err == nil:
 		defer release()
+	case !errors.Is(err, context.Canceled):
+		t.log.Warn("what files were is not kept for this turn", "err", err)
+	}
+	if err != nil {
+		r.store = nil
 	}
 	r.readAll(ctx, s.work)
 }
