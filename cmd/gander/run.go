@@ -179,8 +179,9 @@ func (a *app) runPrompt(ctx context.Context, args []string, f runFlags) error {
 		}
 		defer t.close()
 	}
+	w.log = without(w.log, isFailedStart)
 	if f.format != formatQuiet {
-		w.log = withoutNotices(w.log) // they are shown
+		w.log = without(w.log, isNotice)
 	}
 	inner, outer := net.Pipe()
 	served := make(chan error, 1)

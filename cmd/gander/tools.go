@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"gander.dev/gander/sandbox/router"
 )
 
 // shownTool is a tool call as the terminal shows it.
@@ -191,30 +193,44 @@ func roundDuration(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// noticeFilter drops the records of notices that a person gets to see anyway.
-type noticeFilter struct{ slog.Handler }
+// shownFilter drops the records of what a person gets to see anyway.
+type shownFilter struct {
+	slog.Handler
+	shown func(slog.Record) bool
+}
 
-func withoutNotices(log *slog.Logger) *slog.Logger { return slog.New(noticeFilter{log.Handler()}) }
+func without(log *slog.Logger, shown func(slog.Record) bool) *slog.Logger {
+	return slog.New(shownFilter{log.Handler(), shown})
+}
 
-// Handle implements slog.Handler. The router gives notices, and only those, a severity.
-func (f noticeFilter) Handle(ctx context.Context, r slog.Record) error {
-	notice := false
+// isNotice reports whether a record is a notice: the router gives those, and only those,
+// a severity.
+func isNotice(r slog.Record) (notice bool) {
 	r.Attrs(func(a slog.Attr) bool {
 		notice = a.Key == "severity"
 		return !notice
 	})
-	if notice {
+	return notice
+}
+
+// isFailedStart reports whether a record is about an agent that did not start, which the
+// prompt fails with.
+func isFailedStart(r slog.Record) bool { return r.Message == router.FailedStart }
+
+// Handle implements slog.Handler.
+func (f shownFilter) Handle(ctx context.Context, r slog.Record) error {
+	if f.shown(r) {
 		return nil
 	}
 	return f.Handler.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
-func (f noticeFilter) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return noticeFilter{f.Handler.WithAttrs(attrs)}
+func (f shownFilter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return shownFilter{f.Handler.WithAttrs(attrs), f.shown}
 }
 
 // WithGroup implements slog.Handler.
-func (f noticeFilter) WithGroup(name string) slog.Handler {
-	return noticeFilter{f.Handler.WithGroup(name)}
+func (f shownFilter) WithGroup(name string) slog.Handler {
+	return shownFilter{f.Handler.WithGroup(name), f.shown}
 }

@@ -115,6 +115,9 @@ func (b *backend) run(params sandbox.SessionParams) {
 	b.s.record("", exit)
 }
 
+// FailedStart is the message of the record about an agent that did not start.
+const FailedStart = "starting the agent"
+
 // fail gives up. The session has forgotten the backend before anybody learns of
 // it, so that the next prompt tries again.
 func (b *backend) fail(err error) {
@@ -126,7 +129,7 @@ func (b *backend) fail(err error) {
 	b.s.forget(b)
 	err = b.s.leaks.error(err)
 	if !wanted {
-		b.s.log.Error("starting the agent", "agent", b.agent.Name(), "err", err)
+		b.s.log.Error(FailedStart, "agent", b.agent.Name(), "err", err)
 		b.s.record("", sessions.AgentEvent{Event: sessions.AgentExited, Agent: b.agent.Name(), Error: err.Error()})
 	}
 	b.err = err
