@@ -66,9 +66,14 @@ func (c *terminalClient) open(ctx context.Context, conn *acp.AgentConn, cwd stri
 		return s.SessionID, nil
 	}
 	if p.Why != "" {
-		c.mu.Lock()
-		c.progress(fmt.Sprintf("! %s goes on with a new session (%s); what was said before is in %s", p.Info.Key, p.Why, p.Info.PreviousID))
-		c.mu.Unlock()
+		text := fmt.Sprintf("%s goes on with a new session (%s); what was said before is in %s, and goes on by gander run --session %[3]s", p.Info.Key, p.Why, p.Info.PreviousID)
+		if c.flags.format == formatText {
+			c.mu.Lock()
+			c.progress("! " + text)
+			c.mu.Unlock()
+		} else {
+			c.app.log.Warn(text)
+		}
 	}
 	_, err := conn.ResumeSession(ctx, &acp.ResumeSessionRequest{SessionID: p.Info.ID, CWD: cwd, MCPServers: []json.RawMessage{}})
 	if err != nil {
