@@ -119,6 +119,10 @@ func (a *app) listSessions(ctx context.Context, o sessions.ListOptions, active i
 	if asJSON {
 		return a.printJSON(list)
 	}
+	if len(list) == 0 && (o.CWD != "" || o.Agent != "" || active > 0) {
+		fmt.Fprintln(a.err, "no session is among those; gander session list shows all of them")
+		return nil
+	}
 	return a.printSessions(list)
 }
 
