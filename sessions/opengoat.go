@@ -62,7 +62,7 @@ const (
 func (s *Store) ImportOpenGoat(ctx context.Context, dir string) (*Imported, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("importing from %s: %w", dir, err)
+		return nil, fmt.Errorf("importing from %s: %w; name the home directory of OpenGoat", dir, err)
 	}
 	defer root.Close()
 	in := &importer{store: s, root: root, dir: dir, done: Imported{Sessions: []ImportedSession{}, Skipped: []Skipped{}}}

@@ -60,7 +60,7 @@ func (a *app) installAgent(ctx context.Context, name string) error {
 	fresh := fmt.Sprintf("%s.new-%s", dir, randomName())
 	defer func() { _ = os.RemoveAll(fresh) }() // only there when something failed
 	if err := writeNPM(fresh); err != nil {
-		return fmt.Errorf("installing %s: %w", name, err)
+		return fmt.Errorf("installing %s: %w; %s", name, err, homeAdvice)
 	}
 	p := a.watch(fmt.Sprintf("installing %s with npm in %s", name, dir))
 	if err := p.end(a.npm(ctx, npm, fresh, p)); err != nil {
@@ -70,7 +70,7 @@ func (a *app) installAgent(ctx context.Context, name string) error {
 		return fmt.Errorf("installing %s: npm ended well, but its package is not there; run npm ping to see whether its registry is right", name)
 	}
 	if err := replaceDir(dir, fresh); err != nil {
-		return fmt.Errorf("installing %s: %w", name, err)
+		return fmt.Errorf("installing %s: %w; %s", name, err, homeAdvice)
 	}
 	command, err := a.cfg.FindAgent(name)
 	if err != nil {

@@ -335,7 +335,7 @@ func toFile(name string, write func(io.Writer) error) error {
 		return usageError("%s is there already; choose another name", name)
 	}
 	if err != nil {
-		return err
+		return usageError("--output cannot be written: %v; name a file in a directory that is there and yours", err)
 	}
 	if err := errors.Join(write(f), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(name))

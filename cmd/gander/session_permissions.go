@@ -160,7 +160,7 @@ func (a *app) permissionsRevoke() *cobra.Command {
 				return fmt.Errorf("%s has no remembered answer %q; gander session permissions list --all shows those of every project, --cwd names another one", dir, args[0])
 			}
 			if err != nil {
-				return err
+				return fmt.Errorf("%w; %s", err, homeAdvice)
 			}
 			if f.json {
 				return a.printJSON(map[string]string{"revoked": args[0]})
@@ -190,7 +190,7 @@ func (a *app) permissionsClear() *cobra.Command {
 			for _, dir := range projects {
 				n, err := store.Clear(dir)
 				if err != nil {
-					return err
+					return fmt.Errorf("%w; %s", err, homeAdvice)
 				}
 				forgotten += n
 			}

@@ -198,7 +198,7 @@ func TestProjectFileIsNoFile(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, ProjectFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(Options{Home: t.TempDir(), ProjectDir: dir}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := Load(Options{Home: t.TempDir(), ProjectDir: dir}); err == nil || !strings.Contains(err.Error(), "not a regular file; make it readable, or take it out of the project") {
 		t.Errorf("Load = %v", err)
 	}
 }

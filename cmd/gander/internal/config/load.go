@@ -156,7 +156,9 @@ func (c *Config) read(path string, f *file, project bool) error {
 	}
 	if f.err != nil {
 		e := &Error{File: path, Reason: f.err.Error()}
-		if !project {
+		if project {
+			e.Reason += "; make it readable, or take it out of the project"
+		} else {
 			e.Reason += "; make it readable, or choose another home with --home or GANDER_HOME"
 		}
 		return e
