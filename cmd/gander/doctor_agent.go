@@ -182,6 +182,9 @@ func (a *app) examineModel(ctx context.Context, agent string) check {
 	if err != nil {
 		return failedCheck(id, err, "gander setup asks for what is missing; or export LLM_HOST (the endpoint without /v1), LLM_API_KEY and "+strings.ToUpper(agent)+"_MODEL")
 	}
+	if err := permittedModel(a.cfg, endpoint.Model); err != nil {
+		return failedCheck(id, err, "gander policy show says what else holds")
+	}
 	g, err := a.wire().gateway(endpoint, nil)
 	if err != nil {
 		return failedCheck(id, err, "correct it with gander setup")

@@ -17,11 +17,18 @@ import (
 
 // openModel opens the gateway of one session of an agent.
 func (w *wiring) openModel(way router.Way) (router.Model, error) {
-	g, err := w.openModelWithin(way, gateway.Budget{}, func(gateway.Event) {})
-	if err != nil {
+	m := &watchedModel{}
+	var err error
+	if m.Gateway, err = w.openModelWithin(way, gateway.Budget{}, m.see); err != nil {
 		return nil, err
 	}
-	return g, nil
+	return m, nil
+}
+
+// watchedModel is a gateway that knows why its last call failed.
+type watchedModel struct {
+	*gateway.Gateway
+	modelWatch
 }
 
 // openModelWithin is openModel with a budget that holds beside the policy's, and with
@@ -59,7 +66,7 @@ func (w *wiring) gateway(e config.Endpoint, observe func(gateway.Event)) (*gatew
 
 // policedGateway is gateway with the rules that are in o.
 func (w *wiring) policedGateway(o gateway.Options, e config.Endpoint, observe func(gateway.Event)) (*gateway.Gateway, error) {
-	o.Endpoint = gateway.Endpoint{BaseURL: e.BaseURL, APIKey: e.APIKey.Reveal(), Headers: map[string]string{}, Model: e.Model}
+	o.Endpoint = gateway.Endpoint{BaseURL: e.BaseURL, APIKey: e.APIKey.Reveal(), KeySource: e.KeySource, Headers: map[string]string{}, Model: e.Model}
 	for name, value := range e.Headers {
 		o.Endpoint.Headers[name] = value.Reveal()
 	}
@@ -120,9 +127,11 @@ func (n *modelNotices) bound(text string, now time.Time) string {
 // modelWatch remembers how the last model call ended. That an agent lists the
 // models is no such call: some do after a failure.
 type modelWatch struct {
-	// mu guards failure.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	failure string
+	refused bool      // by the policy
+	at      time.Time // of the failure
 }
 
 func (m *modelWatch) see(e gateway.Event) {
@@ -134,17 +143,30 @@ func (m *modelWatch) see(e gateway.Event) {
 	switch e.Kind {
 	case gateway.Started, gateway.Cancelled, gateway.Aborted:
 	case gateway.Finished:
-		m.failure = ""
+		m.failure, m.refused = "", false
 	default:
-		m.failure = e.Message
+		m.failure, m.refused, m.at = e.Message, e.Kind == gateway.Refused, e.Time
 	}
 }
 
-// lastFailure is why the last model call failed; empty when it did not.
-func (m *modelWatch) lastFailure() string {
+// LastFailure is why the last model call failed, and whether the policy refused it; empty
+// when it did not fail, or before since.
+func (m *modelWatch) LastFailure(since time.Time) (why string, refused bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.failure
+	if m.at.Before(since) {
+		return "", false
+	}
+	return m.failure, m.refused
+}
+
+// permittedModel fails for a model that the policy does not let anybody call.
+func permittedModel(cfg *config.Config, model string) error {
+	allow := cfg.Policy.Model.Allow
+	if model == "" || gateway.MatchModel(allow, model) {
+		return nil
+	}
+	return fmt.Errorf("the policy permits the models %s, and not %q; choose one of those with --model or gander setup, or add it to policy.model.allow", strings.Join(allow, ", "), model)
 }
 
 // proxyOf is the HTTP proxy that the environment names (HTTPS_PROXY, HTTP_PROXY,

@@ -97,7 +97,7 @@ func (a *app) routeIn(ctx context.Context, cfg *config.Config, cwd string) route
 	r.Host = endpoint.BaseURL
 	r.Model = chosen{endpoint.Model, cmp.Or(cfg.ModelSource(cfg.Agent), "nothing names one")}
 	r.Command, _ = cfg.FindAgent(cfg.Agent) // likewise
-	for _, err := range []error{w.missingAgent(ctx), w.missingSandbox(ctx)} {
+	for _, err := range []error{w.missingAgent(ctx), w.missingSandbox(ctx), permittedModel(cfg, endpoint.Model)} {
 		if err != nil {
 			r.Missing = append(r.Missing, messageOf(err))
 		}

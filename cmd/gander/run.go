@@ -236,7 +236,7 @@ func (c *terminalClient) turn(ctx context.Context, conn *acp.AgentConn, cwd, tex
 	}
 	defer stop()
 	resp, err := promptUntil(turn, conn, &acp.PromptRequest{SessionID: id, Prompt: []acp.ContentBlock{acp.TextBlock(text)}})
-	return c.finish(turn, resp, err, w.models.lastFailure())
+	return c.finish(turn, resp, err, &w.models)
 }
 
 var errTimeout = errors.New("timeout")
@@ -272,7 +272,7 @@ func promptUntil(turn context.Context, conn *acp.AgentConn, req *acp.PromptReque
 }
 
 // finish ends the output and turns the way the turn ended into an exit code.
-func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, err error, modelFailure string) error {
+func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, err error, models *modelWatch) error {
 	if router.Refused(err) {
 		return &exitError{exitPermission, c.failed(err)}
 	}
@@ -281,6 +281,7 @@ func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, 
 	}
 	c.end(resp)
 	stopped := router.StoppedByPolicy(resp)
+	modelFailure, refused := models.LastFailure(time.Time{})
 	switch {
 	case stopped != "":
 		return &exitError{exitPermission, fmt.Errorf("%s The turn was ended (policy.canaries: stop); see gander policy show", stopped)}
@@ -290,6 +291,8 @@ func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, 
 		return &exitError{exitInterrupted, errors.New("interrupted; everything the turn had started is gone")}
 	case c.refused():
 		return &exitError{exitPermission, fmt.Errorf("the agent asked for a permission that --approve %s does not give; see gander run --help", c.flags.approve)}
+	case refused:
+		return &exitError{exitPermission, errors.New(modelFailure)}
 	case modelFailure != "":
 		return fmt.Errorf("the model did not answer: %s", modelFailure)
 	}

@@ -190,6 +190,14 @@ func (g *answers) key(environ []string) (config.Secret, error) {
 	return config.Secret(variable(environ, g.keyEnv)), nil
 }
 
+// keySource is where the key is now.
+func (g *answers) keySource() string {
+	if g.newKey != "" {
+		return "" // a variable, which the answers name no more
+	}
+	return cmp.Or(g.keyFile, g.keyEnv)
+}
+
 // setupTimeout bounds the questions to the endpoint.
 const setupTimeout = 30 * time.Second
 
@@ -223,7 +231,7 @@ func (a *app) tryEndpoint(ctx context.Context, g answers) error {
 	a.secrets.learn([]string{key.Reveal()})
 	ctx, stop := context.WithTimeout(ctx, setupTimeout)
 	defer stop()
-	door, err := a.wire().gateway(config.Endpoint{BaseURL: g.host, APIKey: key, Headers: a.cfg.Model.Headers, Model: g.model}, nil)
+	door, err := a.wire().gateway(config.Endpoint{BaseURL: g.host, APIKey: key, KeySource: g.keySource(), Headers: a.cfg.Model.Headers, Model: g.model}, nil)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

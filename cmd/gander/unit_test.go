@@ -130,22 +130,27 @@ func TestModelWatch(t *testing.T) {
 		return gateway.Event{Kind: kind, Method: http.MethodPost, Message: "it failed"}
 	}
 	for _, tt := range []struct {
-		name   string
-		events []gateway.Event
-		failed bool
+		name    string
+		events  []gateway.Event
+		failed  bool
+		refused bool
 	}{
-		{"answered", []gateway.Event{post(gateway.Started), post(gateway.Finished)}, false},
-		{"failed", []gateway.Event{post(gateway.Started), post(gateway.ServerError)}, true},
-		{"answered in the end", []gateway.Event{post(gateway.ServerError), post(gateway.Finished)}, false},
-		{"models listed after a failure", []gateway.Event{post(gateway.NotFound), {Kind: gateway.Finished, Method: http.MethodGet}}, true},
-		{"cancelled", []gateway.Event{post(gateway.Started), post(gateway.Cancelled)}, false},
+		{"answered", []gateway.Event{post(gateway.Started), post(gateway.Finished)}, false, false},
+		{"failed", []gateway.Event{post(gateway.Started), post(gateway.ServerError)}, true, false},
+		{"answered in the end", []gateway.Event{post(gateway.Refused), post(gateway.Finished)}, false, false},
+		{"models listed after a failure", []gateway.Event{post(gateway.NotFound), {Kind: gateway.Finished, Method: http.MethodGet}}, true, false},
+		{"cancelled", []gateway.Event{post(gateway.Started), post(gateway.Cancelled)}, false, false},
+		{"refused by the policy", []gateway.Event{post(gateway.ServerError), post(gateway.Refused)}, true, true},
 	} {
 		var m modelWatch
 		for _, e := range tt.events {
 			m.see(e)
 		}
-		if got := m.lastFailure() != ""; got != tt.failed {
-			t.Errorf("%s: failed is %v", tt.name, got)
+		if why, refused := m.LastFailure(time.Time{}); (why != "") != tt.failed || refused != tt.refused {
+			t.Errorf("%s: it failed as %q, refused is %v", tt.name, why, refused)
+		}
+		if why, refused := m.LastFailure(time.Now()); why != "" || refused {
+			t.Errorf("%s: what was before counts: %q", tt.name, why)
 		}
 	}
 }

@@ -21,6 +21,8 @@ type Endpoint struct {
 	BaseURL string
 	// APIKey is sent as a bearer token; empty sends none.
 	APIKey string
+	// KeySource is where the key is from, in words for people; may be empty.
+	KeySource string
 	// Headers are sent with every request, also those that the agent may not send. Their
 	// values are treated as secrets.
 	Headers map[string]string

@@ -451,6 +451,17 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// A key that is refused is named by its place, where that is known.
+func TestRefusedKeyIsNamedByItsPlace(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer server.Close()
+	d := open(t, gateway.Options{Endpoint: gateway.Endpoint{BaseURL: server.URL, APIKey: "key", KeySource: "model.key"}})
+	d.ask("{}")
+	if e := d.events.last(t, 2); e.Kind != gateway.BadKey || !strings.Contains(e.Message, "refused the key from model.key (401 Unauthorized); put a valid one there.") {
+		t.Errorf("event %+v", e)
+	}
+}
+
 func TestUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

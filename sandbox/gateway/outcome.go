@@ -65,6 +65,8 @@ func (g *Gateway) badStatus(status int, said string) (Kind, string, bool) {
 	switch {
 	case (status == 401 || status == 403) && g.endpoint.APIKey == "":
 		return BadKey, fmt.Sprintf("The model endpoint %s wants a key and none is configured (%s); set LLM_API_KEY.", root.Host, text), false
+	case (status == 401 || status == 403) && g.endpoint.KeySource != "":
+		return BadKey, fmt.Sprintf("The model endpoint %s refused the key from %s (%s); put a valid one there.", root.Host, g.endpoint.KeySource, text), false
 	case status == 401 || status == 403:
 		return BadKey, fmt.Sprintf("The model endpoint %s refused the key (%s); set LLM_API_KEY to a valid one.", root.Host, text), false
 	case status == 404:

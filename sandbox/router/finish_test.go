@@ -1,7 +1,9 @@
 package router
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"gander.dev/gander/acp"
 )
@@ -32,6 +34,54 @@ func TestHonest(t *testing.T) {
 			got := (&backend{model: tt.model}).honest(resp)
 			if got.StopReason != tt.want || string(got.Usage) != "{}" || resp.StopReason != tt.agents {
 				t.Errorf("%s, want %s", got.StopReason, tt.want)
+			}
+		})
+	}
+}
+
+// failing is a model whose last call failed in the turn before, or in this one.
+type failing struct {
+	fakeModel
+	why     string
+	refused bool
+	at      time.Time
+}
+
+func (f *failing) LastFailure(since time.Time) (string, bool) {
+	if f.at.Before(since) {
+		return "", false
+	}
+	return f.why, f.refused
+}
+
+// An agent's error is about the model call that failed: agents take what the policy
+// refuses for a wrong key.
+func TestAnErrorSaysWhatBecameOfTheCall(t *testing.T) {
+	began := time.Now()
+	now, before := began.Add(time.Second), began.Add(-time.Second)
+	tests := []struct {
+		name    string
+		model   Model
+		err     error
+		want    string
+		refused bool
+	}{
+		{"refused, for a key", &failing{why: "not that model", refused: true, at: now}, acp.AuthRequired("Authentication required"), "not that model", true},
+		{"refused, for something else", &failing{why: "not that model", refused: true, at: now}, acp.Internal("no", nil), "not that model", true},
+		{"a wrong key", &failing{why: "the key from there", at: now}, acp.AuthRequired("Authentication required"), "the key from there", false},
+		{"another failure", &failing{why: "the key from there", at: now}, acp.Internal("no", nil), "no", false},
+		{"in the turn before", &failing{why: "not that model", refused: true, at: before}, acp.Internal("no", nil), "no", false},
+		{"a model that does not say", &fakeModel{}, acp.AuthRequired("Authentication required"), "gander provider list", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := &backend{
+				model: tt.model, agent: &fakeAgent{name: "duck"}, ctx: t.Context(),
+				conv: &fakeConv{done: make(chan struct{})}, sb: &fakeSandbox{done: make(chan struct{})},
+			}
+			_, err := answer{err: tt.err}.result(b, began)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || Refused(err) != tt.refused {
+				t.Errorf("%v, refused by the policy: %v", err, Refused(err))
 			}
 		})
 	}

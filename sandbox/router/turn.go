@@ -1,7 +1,9 @@
 package router
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -198,7 +200,7 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 
 // ask prompts the agent and waits for its answer, or for the end of the turn.
 func (t *turn) ask(b *backend, mark sandbox.Mark, prompt []acp.ContentBlock) (*acp.PromptResponse, error) {
-	answered := make(chan answer, 1)
+	answered, asked := make(chan answer, 1), time.Now()
 	t.s.work.Go(func() { // close waits for this turn before it waits for work
 		resp, err := b.conv.Prompt(b.ctx, prompt)
 		answered <- answer{resp, err}
@@ -206,7 +208,7 @@ func (t *turn) ask(b *backend, mark sandbox.Mark, prompt []acp.ContentBlock) (*a
 	select {
 	case a := <-answered:
 		if t.ctx.Err() == nil {
-			return b.checked(a.result(b))
+			return b.checked(a.result(b, asked))
 		}
 		answered <- a
 	case <-t.ctx.Done():
@@ -221,23 +223,40 @@ type answer struct {
 	err  error
 }
 
-// result is the answer as the client gets it.
-func (a answer) result(b *backend) (*acp.PromptResponse, error) {
+// result is the answer to what was asked then, as the client gets it.
+func (a answer) result(b *backend, asked time.Time) (*acp.PromptResponse, error) {
 	if a.err == nil {
 		return b.honest(a.resp), nil
 	}
 	if b.over() {
 		return nil, acp.Internal(fmt.Sprintf("%v. The next prompt starts %s again and goes on with this conversation.", b.ending(a.err), b.agent.Name()), nil)
 	}
+	why, refused := b.callFailed(asked)
 	e, ok := errors.AsType[*acp.Error](a.err)
-	if ok && e.Code == acp.CodeAuthRequired {
-		// The client could only offer ways to sign in that gander does not have.
-		return nil, acp.Internal(fmt.Sprintf("the model did not accept the key that %s's calls are made with (%s); set LLM_API_KEY to a valid one", b.agent.Name(), e.Message), nil)
+	switch {
+	case refused:
+		return nil, acp.Internal(why, json.RawMessage(byPolicy))
+	case ok && e.Code == acp.CodeAuthRequired: // the client could only offer ways to sign in that gander does not have
+		return nil, acp.Internal(cmp.Or(why, fmt.Sprintf("the model did not accept the key that %s's calls are made with (%s); gander provider list says where it is from", b.agent.Name(), e.Message)), nil)
 	}
 	if ok && Refused(e) { // as only gander says
 		return nil, &acp.Error{Code: e.Code, Message: e.Message}
 	}
 	return nil, a.err
+}
+
+// A failer is a Model that knows why its last call failed, and whether that is because
+// the person's policy refused it; why is empty when it did not fail, or before since.
+type failer interface {
+	LastFailure(since time.Time) (why string, refused bool)
+}
+
+// callFailed is why the model call failed that an agent's error is about.
+func (b *backend) callFailed(asked time.Time) (why string, refused bool) {
+	if m, ok := b.model.(failer); ok {
+		return m.LastFailure(asked)
+	}
+	return "", false
 }
 
 // checked is what may leave of an answer.

@@ -284,7 +284,7 @@ func TestErrorsOfTheAgent(t *testing.T) {
 		text string
 	}{
 		"its own":        {acp.InvalidParams("no such thing", nil), acp.CodeInvalidParams, "no such thing"},
-		"authentication": {acp.AuthRequired("Authentication required"), acp.CodeInternalError, "set LLM_API_KEY"},
+		"authentication": {acp.AuthRequired("Authentication required"), acp.CodeInternalError, "gander provider list says where it is from"},
 		"plain":          {errors.New("broken pipe"), acp.CodeInternalError, "broken pipe"},
 	}
 	for name, tt := range tests {

@@ -22,8 +22,9 @@ var (
 type Endpoint struct {
 	// BaseURL has no slash at the end; for goose no /v1 either, for opencode always.
 	BaseURL string
-	// APIKey may be empty: local servers need none.
-	APIKey Secret
+	// APIKey may be empty: local servers need none. KeySource is as in Key.
+	APIKey    Secret
+	KeySource string
 	// Headers are sent with it.
 	Headers map[string]Secret
 	// Model is the model's plain name.
@@ -35,7 +36,7 @@ type Endpoint struct {
 // model ErrNoModel, with everything else in place; so it is when Key fails.
 func (c *Config) Endpoint(agent string) (Endpoint, error) {
 	key, noKey := c.Key()
-	e := Endpoint{APIKey: key.Value, Headers: c.Model.Headers, Model: c.model(agent)}
+	e := Endpoint{APIKey: key.Value, KeySource: key.Source, Headers: c.Model.Headers, Model: c.model(agent)}
 	source, host := c.env.first(hostVariables(agent)...)
 	if host == "" {
 		source, host = "model.host", c.Model.Host

@@ -27,7 +27,10 @@ func TestEndpoint(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := mustLoad(t, tt.file, "", tt.environ...).Endpoint(tt.agent)
+			c := mustLoad(t, tt.file, "", tt.environ...)
+			key, _ := c.Key()
+			tt.want.KeySource = key.Source
+			got, err := c.Endpoint(tt.agent)
 			if err != nil || !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("Endpoint = %v key %q, %v; want %v", got, got.APIKey.Reveal(), err, tt.want)
 			}
