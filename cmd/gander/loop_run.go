@@ -65,7 +65,7 @@ Outside of a container the agent then has no sandbox, and that is said: gander l
 makes one.
 It ends when the agent has written .done, when a limit is reached, and on SIGTERM. Its
 state survives: it goes on counting when it is started again.`,
-		Example: `  docker run -e LLM_HOST -e LLM_API_KEY -e GOOSE_MODEL -v "$PWD:/workspace" goku-sandbox-goose /agent-loop.sh --prompt "fix the tests"
+		Example: `  docker run --env-file .env goku-sandbox-goose gander loop run --prompt "fix the tests"
   CONTROL_PLANE_URL=http://127.0.0.1:3000 gander loop run --agent opencode`,
 		Annotations: unconfigured(),
 		Args:        cobra.NoArgs,
