@@ -19,6 +19,7 @@ import (
 	"gander.dev/gander/sandbox/local"
 	"gander.dev/gander/sandbox/loop"
 	"gander.dev/gander/sandbox/opencode"
+	"gander.dev/gander/sandbox/supervise"
 	"gander.dev/gander/sandbox/telemetry"
 )
 
@@ -33,9 +34,9 @@ const (
 // bootstrapFile is where the images say to the agent who it is.
 const bootstrapFile = "/state/BOOTSTRAP.md"
 
-// containerMarks are the files below the root of which one is in every container: Docker's,
-// Podman's, and that of the images wherever they run.
-var containerMarks = []string{".dockerenv", "run/.containerenv", bootstrapFile}
+// sandboxMarks are the files below the root of which one is in every container or sandbox:
+// Docker's, Podman's, that of the images wherever they run, and gander in sandboxes of its own.
+var sandboxMarks = []string{".dockerenv", "run/.containerenv", bootstrapFile, supervise.InsideExecutable}
 
 // loopRunFlags are the flags of gander loop run.
 type loopRunFlags struct {
@@ -108,8 +109,9 @@ func (a *app) runLoop(ctx context.Context, f loopRunFlags) error {
 		return &exitError{exitUsage, a.configured}
 	}
 	plane := telemetry.Target{URL: variable(a.environ, planeURLVariable), Token: variable(a.environ, planeTokenVariable)}
-	if plane.URL == "" && f.prompt == "" {
-		return usageError("the loop has nothing to ask the agent; give it --prompt, or name its control plane in %s", planeURLVariable)
+	_, noTasks := os.Lstat(filepath.Join(f.workspace, loop.TasksFile))
+	if plane.URL == "" && f.prompt == "" && noTasks != nil {
+		return usageError("the loop has nothing to ask the agent; give it --prompt, write %s in the workspace, or name its control plane in %s", loop.TasksFile, planeURLVariable)
 	}
 	state, err := filepath.Abs(cmp.Or(f.state, filepath.Join(a.cfg.Home, "loop", "standalone")))
 	if err != nil {
@@ -128,10 +130,10 @@ func (a *app) runLoop(ctx context.Context, f loopRunFlags) error {
 	return err
 }
 
-// warnNoSandbox says what an agent can do that runs outside of a container. root is where
-// the marks of containers are.
+// warnNoSandbox says what an agent can do that runs outside of a sandbox. root is where
+// the marks of sandboxes are.
 func (a *app) warnNoSandbox(root string) {
-	for _, mark := range containerMarks {
+	for _, mark := range sandboxMarks {
 		if _, err := os.Stat(filepath.Join(root, mark)); err == nil {
 			return
 		}

@@ -76,6 +76,7 @@ func TestWarnNoSandbox(t *testing.T) {
 		{name: "Docker", mark: ".dockerenv"},
 		{name: "Podman", mark: "run/.containerenv"},
 		{name: "an image of gander's", mark: "state/BOOTSTRAP.md"},
+		{name: "a sandbox of gander's", mark: "run/gander/bin/gander"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()

@@ -10,10 +10,13 @@ import (
 // was written last counts.
 const sectionLimit = 16 << 10
 
-// The files by which the agent and the loop talk, in the workspace.
+// TasksFile is where the agent is told to keep longer lists of what is to be done, in the
+// workspace. A person can begin it.
+const TasksFile = ".tasks.md"
+
+// The other files by which the agent and the loop talk, in the workspace.
 const (
 	memoryFile = ".memory.md"
-	tasksFile  = ".tasks.md"
 	doneFile   = ".done"
 )
 
@@ -73,7 +76,7 @@ func (in instruction) rules() string {
 	rules := fmt.Sprintf(`- This is iteration %d. The workspace is %s.
 - You have this iteration only: work on one thing, check it, and end. What you start ends with it.
 - As your last action write %s in the workspace: what was done, how things stand, what comes next. It is the only thing you know in the next iteration. Under 300 words, instead of what it said before.
-- Longer lists of what is to be done belong into %s; mark there what is done.`, in.iteration, in.workspace, memoryFile, tasksFile)
+- Longer lists of what is to be done belong into %s; mark there what is done.`, in.iteration, in.workspace, memoryFile, TasksFile)
 	if strings.TrimSpace(in.prompt) != "" {
 		rules += fmt.Sprintf("\n- When all that the prompt asks for is done and checked, and only then, write the file %s in the workspace, with one sentence that says what was reached. No iteration follows.", doneFile)
 	}

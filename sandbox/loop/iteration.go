@@ -99,7 +99,7 @@ var ErrLeft = errors.New("not everything that the agent started could be ended")
 func (l *Loop) begin(cancel context.CancelCauseFunc) (*iteration, string) {
 	start := &l.o.Start
 	memory, err := readTail(start.Workspace, memoryFile)
-	tasks, _ := readTail(start.Workspace, tasksFile)
+	tasks, _ := readTail(start.Workspace, TasksFile)
 	_ = removeFile(start.Workspace, doneFile) // of a run before
 	l.mu.Lock()
 	defer l.mu.Unlock()
