@@ -152,20 +152,24 @@ unit: supervisor ## unit tests, wire goldens and scripts, with the race detector
 	$(CLOCK)
 	@mkdir -p '$(PICTURES)'
 	@# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -vet=off $(KEEP) -timeout 25m -skip '^(TestScripts|TestEnforcesOrdinaryUser)$$' \
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -vet=off $(KEEP) -timeout 25m -skip '$(ELSEWHERE)' \
 	  $$($(GO) list ./... | grep -v $(PLAIN) -e /conformance/e2e -e /conformance/bench)
 	$(UNIT) $(GO) test -vet=off -tags embedded -timeout 25m -run '^TestScripts$$' ./cmd/gander
 	$(UNIT) $(GO) test -vet=off -tags embedded -timeout 25m -skip '$(PROOFS)' $$($(GO) list ./... | grep $(PLAIN))
 
+# What proofs, races or the lines below have of the packages that unit runs with the detector:
+# ordinary work as released, and of opencode itself a part.
+ELSEWHERE := ^(TestScripts|TestEnforcesOrdinaryUser|TestUses|$(REST_OF_OPENCODE))$$
+REST_OF_OPENCODE := TestRealTemporaryFiles|TestRealSlash|TestRealCancelWhileAsking|TestRealModes|TestRealDeathAndResume|TestRealModelTrouble
 UNIT   := GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)'
 PROOFS := ^(TestProbe|TestLimits|TestFilesInMemory|TestKills)$$
 # Packages whose tests start programs, each slow to start with the detector: they have it in races.
 PLAIN  := -e /sandbox/local$$ -e /sandbox/docker$$ -e /conformance/mcp$$ -e /conformance/acp$$ -e /cmd/dist$$
 
 .PHONY: races
-races: # with the race detector what unit has without it: ten minutes and more
+races: # with the race detector what unit has not, or without it: twenty minutes and more
 	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -skip '$(PROOFS)' ./sandbox/local ./sandbox/docker
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -run '^TestScripts$$' ./cmd/gander
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -run '^(TestScripts|TestUses|$(REST_OF_OPENCODE))$$' ./cmd/gander ./sandbox/enforce ./sandbox/opencode
 
 .PHONY: proofs
 proofs: supervisor # as released: repetitions that the race detector would make slow, and the catalogue of escapes
@@ -179,7 +183,7 @@ proofs: supervisor # as released: repetitions that the race detector would make 
 	GANDER_CHECK=1 GANDER_SANDBOX_KILLS='$(SANDBOX_KILLS)' \
 	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKills|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
 	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestHostReplaces|TestEnforcesOrdinaryUser)$$' ./sandbox/enforce
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestUses|TestHostReplaces|TestEnforcesOrdinaryUser)$$' ./sandbox/enforce
 	GANDER_CHECK=1 GANDER_STORE_KILLS='$(STORE_KILLS)' GANDER_POWER_LOSSES='$(POWER_LOSSES)' \
 	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKilledAnywhere|TestPowerLoss|TestListOfTenThousand|TestHundredThousandEntries|TestSharedFlushes)$$' ./sessions
 	GANDER_CHECK=1 GANDER_LOOP_EVENTS='$(LOOP_EVENTS)' GANDER_LIVE_SECONDS='$(LIVE_SECONDS)' \
