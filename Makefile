@@ -158,8 +158,8 @@ unit: supervisor ## unit tests, wire goldens and scripts, with the race detector
 	$(UNIT) $(GO) test -vet=off -tags embedded -timeout 25m -skip '$(PROOFS)' $$($(GO) list ./... | grep $(PLAIN))
 
 # What proofs, races or the lines below have of the packages that unit runs with the detector:
-# ordinary work as released, and of opencode itself a part.
-ELSEWHERE := ^(TestScripts|TestEnforcesOrdinaryUser|TestUses|$(REST_OF_OPENCODE))$$
+# ordinary work and great amounts as released, and of opencode itself a part.
+ELSEWHERE := ^(TestScripts|TestEnforcesOrdinaryUser|TestUses|TestNoGrowth|TestLargeDatabase|$(REST_OF_OPENCODE))$$
 REST_OF_OPENCODE := TestRealTemporaryFiles|TestRealSlash|TestRealCancelWhileAsking|TestRealModes|TestRealDeathAndResume|TestRealModelTrouble
 UNIT   := GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)'
 PROOFS := ^(TestProbe|TestLimits|TestFilesInMemory|TestKills)$$
