@@ -21,12 +21,17 @@ func loopWorld(t *testing.T) *world {
 	return newWorld(t, cell{agents[0], drivers[1]}, 0) // whose containers are looked for in the end
 }
 
-// pairs are two cells that run side by side: each agent in each kind of sandbox.
+// pairs are two cells that run side by side, with each agent and each kind of sandbox in one
+// of them, or in both.
 func pairs() [][2]cell {
-	return [][2]cell{
+	all := [][2]cell{
 		{{agents[0], drivers[0]}, {agents[1], drivers[1]}},
 		{{agents[0], drivers[1]}, {agents[1], drivers[0]}},
 	}
+	if !everywhere {
+		return all[:1]
+	}
+	return all
 }
 
 func completed(e told) bool { return e.Type == "iteration_end" && e.Status == "ok" }
