@@ -75,11 +75,17 @@ func TestUndoWhereTheProjectIsNotWritable(t *testing.T) {
 	y.sh("mkdir d; echo one > d/a; chmod 555 .")
 	before := y.state()
 	y.turn(func() { y.sh("chmod 755 .; echo x > d/a; chmod 555 .") })
+	y.undoTo(before)
+}
+
+// undoTo undoes the last turn, after which the tree is to be as it was before.
+func (y *yard) undoTo(before string) {
+	y.Helper()
 	if _, err := y.undo(); err != nil {
-		t.Fatal(err)
+		y.Fatal(err)
 	}
 	if got := y.state(); got != before {
-		t.Errorf("it was\n%sand is\n%s", before, got)
+		y.Errorf("it was\n%sand is\n%s", before, got)
 	}
 }
 
@@ -90,12 +96,7 @@ func TestUndoOfAModeThatIsBack(t *testing.T) {
 	before := y.state()
 	y.turn(func() { y.sh("echo x > a; chmod 000 d") })
 	y.sh("chmod 755 d")
-	if _, err := y.undo(); err != nil {
-		t.Fatal(err)
-	}
-	if got := y.state(); got != before {
-		t.Errorf("it was\n%sand is\n%s", before, got)
-	}
+	y.undoTo(before)
 }
 
 func TestUndoGoesBackTurnByTurn(t *testing.T) {
