@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -219,27 +221,55 @@ func (p *Page) ClickText(scope, text string) {
 }
 
 // click waits until an element can be clicked, nothing hides its middle, and it has come
-// to rest, and clicks there.
+// to rest, and clicks there. A page that moves between the look and the press is aimed at
+// again, as a person does; a press that hits and makes no click of it is the page's fault.
 func (p *Page) click(what, find string) {
 	p.t.Helper()
-	point := fmt.Sprintf(`(() => {
+	aim := fmt.Sprintf(`(() => {
 		const el = %s;
 		if (!el?.checkVisibility() || el.disabled) return null;
 		el.scrollIntoView({ block: "nearest", inline: "nearest" });
 		const box = el.getBoundingClientRect();
 		const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-		const hit = document.elementFromPoint(x, y);
-		return hit && (el.contains(hit) || hit.contains(el)) ? { x, y } : null;
+		return el.contains(document.elementFromPoint(x, y)) ? { x, y, el } : null;
 	})()`, find)
-	var at struct{ X, Y float64 }
-	p.Wait("something to click, at rest: "+what, `(() => {
-		const [was, is] = [window.browsertest, `+point+`];
-		window.browsertest = is;
-		return is && was && is.x === was.x && is.y === was.y;
-	})()`)
-	p.Eval("window.browsertest", &at)
-	p.Eval("delete window.browsertest", nil)
-	p.run("clicking "+what, chromedp.MouseClickXY(at.X, at.Y))
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+		p.Wait("something to click, at rest: "+what, `(() => {
+			const [was, is] = [window.browsertest, `+aim+`];
+			window.browsertest = is;
+			return is && was && is.el === was.el && is.x === was.x && is.y === was.y;
+		})()`)
+		var at struct{ X, Y float64 }
+		p.Eval(`(() => {
+			const aim = window.browsertest;
+			document.addEventListener("mousedown", (event) => { aim.pressed = aim.el.contains(event.target); }, { capture: true, once: true });
+			document.addEventListener("click", (event) => { aim.clicked = aim.el.contains(event.target); }, { capture: true, once: true });
+			return { x: aim.x, y: aim.y };
+		})()`, &at)
+		var pressed, clicked bool
+		p.run("pressing on "+what, mouse(chromedp.MousePressed, at.X, at.Y))
+		p.Eval("Boolean(window.browsertest.pressed)", &pressed)
+		if !pressed { // what lies there now must not get the click
+			p.run("letting go", mouse(chromedp.MouseReleased, 0, 0))
+			continue
+		}
+		p.run("letting go of "+what, mouse(chromedp.MouseReleased, at.X, at.Y))
+		p.Eval("Boolean(window.browsertest.clicked)", &clicked)
+		p.Eval("delete window.browsertest", nil)
+		if !clicked {
+			p.t.Fatalf("%s was pressed and let go, and the page saw no click on it", what)
+		}
+		return
+	}
+	p.t.Fatalf("for a minute %s was never where it had been a moment before", what)
+}
+
+// mouse presses or releases the left button.
+func mouse(what input.DispatchMouseEventType, x, y float64) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: what, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: 1})
+		return err
+	})
 }
 
 // Fill puts a text into a field in place of what is there.

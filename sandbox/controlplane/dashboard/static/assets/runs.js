@@ -1,5 +1,6 @@
 // The runs: a card for each that goes on, the controls of the chosen one, and the history of those that ended.
 import { $, button, confirmDialog, h, openDialog, problem, replace, setText, toast } from "./dom.js";
+import { countdown } from "./render.js";
 import { cost, count, day, duration, ended, oneLine, short, stateNames, when } from "./text.js";
 
 // Runs keeps what is known about every run.
@@ -98,6 +99,7 @@ export class Controls {
     setState(this.state, run);
     setText(this.reason, oneLine(run.reason, 300));
     this.until.dataset.until = run.until || 0;
+    countdown(this.el); // at once: a line that comes with the next tick would move the page under a finger
     const goesOn = !ended(run) && run.state !== "stopping";
     setText(this.pause, this.paused ? "Resume" : "Pause");
     this.pause.disabled = !goesOn;
