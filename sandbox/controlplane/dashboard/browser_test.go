@@ -125,6 +125,14 @@ func TestSideBySide(t *testing.T) {
 	p.Press("b")
 	p.Press("[")
 	p.Wait("the run that is chosen", fmt.Sprintf(`document.querySelector('[data-card="%s"]').getAttribute("aria-pressed") === "true"`, goose))
+	var first string // what the controls show in the moment in which they show the other run
+	p.Eval(fmt.Sprintf(`new Promise((resolve) => {
+		new MutationObserver(() => resolve(document.querySelector("#controls").innerText)).observe(document.querySelector("#controls"), { childList: true, characterData: true, subtree: true });
+		document.querySelector('[data-card="%s"]').click();
+	})`, opencode), &first)
+	if !strings.Contains(first, "503") || !strings.Contains(first, "again in") {
+		t.Errorf("the line of the wait comes later, and moves the page; first there was %q", first)
+	}
 	p.Shot("side-by-side")
 	p.Clean(w.URL)
 }
