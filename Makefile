@@ -131,7 +131,7 @@ soak: ## the long proofs: thousands of cancels, calls and races, every agent in 
 .PHONY: bench
 bench: images ## medians of side-by-side runs: start, memory, latency, throughput, cancel
 	@GANDER_BENCH=1 GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' \
-	  $(GO) test -tags embedded -count=1 -v -timeout 15m -run '^TestBench$$' ./conformance/bench
+	  $(GO) test -tags embedded -count=1 -v -timeout 1h -run '^TestBench$$' ./conformance/bench
 
 .PHONY: images
 images: build docker $(AGENTS) ## the agents' container images, goku-sandbox-goose and goku-sandbox-opencode
