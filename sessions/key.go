@@ -71,7 +71,6 @@ func (s *Store) Resolve(ctx context.Context, ref, agent string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	key := KeyOf(ref, agent)
 	var begin []Info
 	var latest *Info
 	for i := range page.Sessions {
@@ -79,7 +78,7 @@ func (s *Store) Resolve(ctx context.Context, ref, agent string) (Info, error) {
 		switch {
 		case strings.EqualFold(string(info.ID), ref):
 			return *info, nil
-		case info.Key == key || strings.EqualFold(info.Key, ref):
+		case info.hasKey(ref, agent):
 			if latest == nil || info.CreatedAt.After(latest.CreatedAt) {
 				latest = info
 			}
@@ -96,6 +95,11 @@ func (s *Store) Resolve(ctx context.Context, ref, agent string) (Info, error) {
 		return Info{}, fmt.Errorf("%q is the beginning of %d session ids; give more of it", ref, len(begin))
 	}
 	return Info{}, fmt.Errorf("session %q: %w", ref, ErrNotFound)
+}
+
+// hasKey says whether a reference means the session by its key or by a name in it.
+func (i *Info) hasKey(ref, agent string) bool {
+	return i.Key == KeyOf(ref, agent) || strings.EqualFold(i.Key, strings.TrimSpace(ref))
 }
 
 const minPrefix = 6 // characters of an id that stand for it
@@ -156,7 +160,8 @@ type Prepared struct {
 // Prepare returns the session that a reference means, or makes one: when there is
 // none, when the one there is belongs to another directory or is old, or when a
 // new one is wanted. The clock and another directory replace only a session that
-// has a key of a command line or a loop; an editor's is taken at any age, and
+// was asked for by a key, and has one of a command line or a loop; an editor's, and
+// one that was asked for by its id, is taken at any age, and
 // asking for it in another directory is ErrWorkingDir. An id that nobody has is
 // ErrNotFound. Two processes that ask for
 // one key at once get the same session.
@@ -189,7 +194,7 @@ func (s *Store) Prepare(ctx context.Context, q Request) (Prepared, error) {
 
 // replaced says why a session is not gone on with; empty when it is.
 func (s *Store) replaced(q *Request, info *Info) (string, error) {
-	keyed := info.Origin == OriginCLI || info.Origin == OriginLoop || info.Origin == OriginImport
+	keyed := (info.Origin == OriginCLI || info.Origin == OriginLoop || info.Origin == OriginImport) && info.hasKey(q.Ref, q.Agent)
 	switch err := info.CheckDir(q.WorkingDir); {
 	case q.ForceNew:
 		return "a new one was asked for", nil

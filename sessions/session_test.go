@@ -378,8 +378,20 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("after 4: %+v", p)
 	}
 	now = now.Add(21 * time.Hour) // 02:00 of the next day
-	if p := ask("my-task", dir, nil); !p.New || !strings.Contains(p.Why, "nothing happened") {
-		t.Errorf("idle: %+v", p)
+	idle := ask("my-task", dir, nil)
+	if !idle.New || !strings.Contains(idle.Why, "nothing happened") {
+		t.Errorf("idle: %+v", idle)
+	}
+	// Who names the one before by its id wants that one, and no other.
+	before := string(idle.Info.PreviousID)
+	for _, ref := range []string{before, strings.ToUpper(before)} {
+		if p := ask(ref, dir, nil); p.New || string(p.Info.ID) != before {
+			t.Errorf("by its id: %+v, want %s", p, before)
+		}
+	}
+	q := sessions.Request{Ref: before, Agent: "goose", WorkingDir: other, Origin: sessions.OriginCLI}
+	if p, err := s.Prepare(t.Context(), q); !errors.Is(err, sessions.ErrWorkingDir) {
+		t.Errorf("by its id elsewhere: %+v, %v, want ErrWorkingDir", p, err)
 	}
 }
 

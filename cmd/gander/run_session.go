@@ -66,7 +66,7 @@ func (c *terminalClient) open(ctx context.Context, conn *acp.AgentConn, cwd stri
 		return s.SessionID, nil
 	}
 	if p.Why != "" {
-		text := fmt.Sprintf("%s goes on with a new session (%s); what was said before is in %s, and goes on by gander run --session %[3]s", p.Info.Key, p.Why, p.Info.PreviousID)
+		text := fmt.Sprintf("%s goes on with a new session (%s); what was said before is in %s, and goes on by gander run --session %[3]s in its directory", p.Info.Key, p.Why, p.Info.PreviousID)
 		if c.flags.format == formatText {
 			c.mu.Lock()
 			c.progress("! " + text)
