@@ -179,8 +179,7 @@ func (s *Spool) begin() error {
 		return err
 	}
 	if err := syncDir(s.o.Dir); err != nil {
-		_ = f.Close()
-		return err
+		return errors.Join(err, f.Close(), os.Remove(f.Name())) // the next try makes it again
 	}
 	s.file, s.segments = f, append(s.segments, g)
 	return nil
