@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,7 +93,7 @@ type standalone struct {
 	client *http.Client
 	etag   string // of the prompt that is known
 	known  Prompt
-	mail   string // when the last message was written
+	mail   string // the mark of the last message
 	away   bool   // the control plane, as was said
 }
 
@@ -176,8 +178,11 @@ func (s *standalone) prompt(ctx context.Context, l *Loop) error {
 		Updated *string `json:"updated_at"`
 		Version string  `json:"version"`
 	}
-	etag, changed, err := s.get(ctx, "/api/prompt", s.etag, &p)
-	if err != nil || !changed {
+	etag, status, err := s.get(ctx, "/api/prompt", s.ofThisRun(), s.etag, &p)
+	if status == http.StatusNotFound { // it does not know this run yet, or knows no runs
+		etag, status, err = s.get(ctx, "/api/prompt", "", s.etag, &p)
+	}
+	if err != nil || status != http.StatusOK {
 		return err
 	}
 	version := p.Version
@@ -192,24 +197,27 @@ func (s *standalone) prompt(ctx context.Context, l *Loop) error {
 	return nil
 }
 
-// mailbox passes on what the operator has written since.
+// mailbox passes on what the operator has written to this run since. What has no run is for
+// another one, or was: one that control plane does not know yet has no mail.
 func (s *standalone) mailbox(ctx context.Context, l *Loop) error {
 	var m struct {
 		Message *string `json:"human_msg"`
 		Updated *string `json:"human_updated_at"`
 	}
-	_, _, err := s.get(ctx, "/api/mailbox", "", &m)
-	if err != nil || m.Message == nil || m.Updated == nil || *m.Updated == s.lastMail() {
+	_, _, err := s.get(ctx, "/api/mailbox", s.ofThisRun(), "", &m)
+	if err != nil || m.Message == nil || m.Updated == nil {
 		return err
 	}
-	if err := s.keepMail(*m.Updated); err != nil {
-		return err
+	sum := sha256.Sum256([]byte(*m.Message)) // two may be of the same second
+	mark := *m.Updated + " " + hex.EncodeToString(sum[:8])
+	if mark == s.lastMail() {
+		return nil
 	}
 	l.Do(Command{Type: CommandMessage, Message: *m.Message})
-	return nil
+	return s.keepMail(mark)
 }
 
-// mailFile is where the time of the last message is kept.
+// mailFile is where the mark of the last message is kept.
 const mailFile = "mailbox"
 
 func (s *standalone) lastMail() string {
@@ -220,29 +228,25 @@ func (s *standalone) lastMail() string {
 	return s.mail
 }
 
-func (s *standalone) keepMail(at string) error {
-	s.mail = at
-	return writeFile(s.o.Dir, mailFile, []byte(at+"\n"))
+func (s *standalone) keepMail(mark string) error {
+	s.mail = mark
+	return writeFile(s.o.Dir, mailFile, []byte(mark+"\n"))
 }
 
-// get asks the control plane about this run; one that does not know it yet, or knows no
-// runs, is asked for what holds for all. changed is false when it still has etag.
-func (s *standalone) get(ctx context.Context, path, etag string, into any) (newTag string, changed bool, err error) {
-	for _, query := range []string{"?run=" + url.QueryEscape(s.o.Start.RunID), ""} {
-		var status int
-		status, newTag, err = s.ask(ctx, path+query, etag, into)
-		switch {
-		case err != nil:
-			return "", false, err
-		case status == http.StatusNotModified:
-			return etag, false, nil
-		case status == http.StatusOK:
-			return newTag, true, nil
-		case status != http.StatusNotFound:
-			return "", false, fmt.Errorf("asking %s: HTTP status %d", path, status)
+func (s *standalone) ofThisRun() string { return "?run=" + url.QueryEscape(s.o.Start.RunID) }
+
+// get asks the control plane. into is filled when the status is OK; that it has no such
+// thing, or none that is newer than etag, is no error.
+func (s *standalone) get(ctx context.Context, path, query, etag string, into any) (newTag string, status int, err error) {
+	status, newTag, err = s.ask(ctx, path+query, etag, into)
+	switch status {
+	case http.StatusOK, http.StatusNotModified, http.StatusNotFound:
+	default:
+		if err == nil {
+			err = fmt.Errorf("asking %s: HTTP status %d", path, status)
 		}
 	}
-	return "", false, nil // it has no such thing
+	return newTag, status, err
 }
 
 func (s *standalone) ask(ctx context.Context, path, etag string, into any) (status int, newTag string, err error) {
