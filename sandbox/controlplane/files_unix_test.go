@@ -242,6 +242,16 @@ func TestSnapshots(t *testing.T) {
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("the file is there: %v", err)
 	}
+
+	half := filepath.Join(s.Dir, "snapshots", ".new-1") // of one that was killed while it made it
+	put(t, half, "half", 0o600)
+	s.Restart()
+	if _, err := os.Stat(half); !os.IsNotExist(err) {
+		t.Errorf("half a snapshot stays: %v", err)
+	}
+	if list := want(t, s, 200, "GET", "/api/snapshots", nil).body["snapshots"].([]any); len(list) != 2 {
+		t.Errorf("of the snapshots %v are left", list)
+	}
 }
 
 // What is emptied is no workspace of another run: none starts or goes on there until it is

@@ -63,6 +63,7 @@ func New(o Options) (*Plane, error) {
 		o: o, log: o.Log, db: db, hub: newHub(newest), hosts: newHosts(o.Listen, o.AllowHosts), token: hashToken(o.Token),
 		summarise: make(chan struct{}, 1), transmit: make(chan struct{}, 1), ctx: ctx, end: end,
 	}
+	p.clearSnapshots()
 	p.handler = p.newHandler()
 	p.background()
 	return p, nil

@@ -141,7 +141,7 @@ func (p *Plane) captureRun(ctx context.Context, run *Run, label string) (s snaps
 	if err := os.MkdirAll(p.snapshotDir(), 0o700); err != nil {
 		return s, fmt.Errorf("making the directory of snapshots: %w", err)
 	}
-	f, err := os.CreateTemp(p.snapshotDir(), ".new-*")
+	f, err := os.CreateTemp(p.snapshotDir(), unfinished+"*")
 	if err != nil {
 		return s, fmt.Errorf("making a snapshot: %w", err)
 	}
@@ -162,6 +162,7 @@ func (p *Plane) captureRun(ctx context.Context, run *Run, label string) (s snaps
 	if err := os.Rename(f.Name(), filepath.Join(p.snapshotDir(), s.Filename)); err != nil {
 		return s, fmt.Errorf("keeping a snapshot: %w", err)
 	}
+	syncNames(p.snapshotDir()) // before anything relies on it
 	return s, p.db.write(ctx, func(t *tx) error {
 		res, err := t.exec("INSERT INTO snapshots (run, label, agent, filename, size, sum, created) VALUES (?,?,?,?,?,?,?)",
 			run.key, s.Label, s.Agent, s.Filename, s.Size, s.sum, now)
@@ -170,6 +171,30 @@ func (p *Plane) captureRun(ctx context.Context, run *Run, label string) (s snaps
 		}
 		return err
 	})
+}
+
+// unfinished begins the names of snapshots that are being made.
+const unfinished = ".new-"
+
+// clearSnapshots removes what a crash left of snapshots that were being made.
+func (p *Plane) clearSnapshots() {
+	entries, _ := os.ReadDir(p.snapshotDir()) // there may be none
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), unfinished) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(p.snapshotDir(), e.Name())); err != nil {
+			p.log.Warn("half a snapshot is left; remove the file", "err", err)
+		}
+	}
+}
+
+// syncNames makes the names in a directory last, where the system can.
+func syncNames(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		_ = d.Sync()
+		_ = d.Close()
+	}
 }
 
 // restore puts a snapshot in the place of all that is in a workspace: of the run it is
