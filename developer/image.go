@@ -27,16 +27,15 @@ const (
 	pictureQuality = 85
 )
 
-// oneByOne lets in one caller at a time: a picture takes up to 400 MB while it is decoded.
-type oneByOne chan struct{}
-
-func newOneByOne() oneByOne { return make(oneByOne, 1) }
+// turns lets in so many callers at a time as it has room for: a picture takes up to 400 MB
+// while it is decoded.
+type turns chan struct{}
 
 // enter waits for its turn, until ctx ends. Who was let in leaves.
-func (o oneByOne) enter(ctx context.Context) (leave func(), err error) {
+func (t turns) enter(ctx context.Context) (leave func(), err error) {
 	select {
-	case o <- struct{}{}:
-		return func() { <-o }, nil
+	case t <- struct{}{}:
+		return func() { <-t }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

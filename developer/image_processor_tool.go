@@ -26,7 +26,7 @@ const imageProcessorSchema = `{
 
 // imageProcessorTool is classic goose's image_processor.
 func imageProcessorTool(s *Spaces) Tool {
-	pictures := newOneByOne()
+	pictures := make(turns, 1)
 	return Tool{
 		Name:        "image_processor",
 		Description: imageProcessorDescription,

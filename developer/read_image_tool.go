@@ -56,7 +56,7 @@ const (
 // readImageTool is the read_image of goose 1.52: the image as it is, or a part of
 // it as PNG.
 func readImageTool(s *Spaces) Tool {
-	pictures := newOneByOne()
+	in := imageTurns{downloads: make(turns, 4), pictures: make(turns, 1)}
 	return Tool{
 		Name:        "read_image",
 		Title:       "Read Image",
@@ -72,12 +72,7 @@ func readImageTool(s *Spaces) Tool {
 			if err != nil {
 				return currentAnswer("", err), nil
 			}
-			leave, err := pictures.enter(ctx)
-			if err != nil {
-				return Result{}, err
-			}
-			defer leave()
-			result, err := readImage(ctx, space, call, *source)
+			result, err := in.readImage(ctx, space, call, *source)
 			if ctx.Err() != nil {
 				return Result{}, ctx.Err()
 			}
@@ -97,7 +92,11 @@ type imageCrop struct {
 	Height uint32 `json:"height"`
 }
 
-func readImage(ctx context.Context, space *files.Space, call Call, source string) (Result, error) {
+// imageTurns bound what is in memory at a time. A picture that comes is not in the way of
+// one that is there.
+type imageTurns struct{ downloads, pictures turns }
+
+func (in imageTurns) readImage(ctx context.Context, space *files.Space, call Call, source string) (Result, error) {
 	members, err := argumentMembers(call.Arguments)
 	if err != nil {
 		return Result{}, err
@@ -106,9 +105,30 @@ func readImage(ctx context.Context, space *files.Space, call Call, source string
 	if err := argument(members, "crop", &crop); err != nil {
 		return Result{}, currentError("Failed to parse arguments: %v", err)
 	}
-	data, err := imageBytes(ctx, space, source)
+	if strings.TrimSpace(source) == "" {
+		return Result{}, errors.New("source cannot be empty")
+	}
+	u, _ := url.Parse(source) // a path need not be one
+	var data []byte
+	if u != nil && (u.Scheme == "http" || u.Scheme == "https") {
+		leave, err := in.downloads.enter(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		defer leave()
+		if data, err = download(ctx, u); err != nil {
+			return Result{}, err
+		}
+	}
+	leave, err := in.pictures.enter(ctx)
 	if err != nil {
 		return Result{}, err
+	}
+	defer leave()
+	if data == nil {
+		if data, err = imageFile(space, source, u); err != nil {
+			return Result{}, err
+		}
 	}
 	kind, ok := imageKindOf(data)
 	if !ok {
@@ -137,20 +157,12 @@ func readImage(ctx context.Context, space *files.Space, call Call, source string
 	}, err
 }
 
-// imageBytes gets the image that a path or a URL names.
-func imageBytes(ctx context.Context, space *files.Space, source string) ([]byte, error) {
-	if strings.TrimSpace(source) == "" {
-		return nil, errors.New("source cannot be empty")
-	}
-	name := source
-	if u, err := url.Parse(source); err == nil {
-		switch u.Scheme {
-		case "http", "https":
-			return download(ctx, u)
-		case "file":
-			if name, err = filePath(u); err != nil {
-				return nil, err
-			}
+// imageFile reads the image that a path names, or u where it is the URL of a file.
+func imageFile(space *files.Space, name string, u *url.URL) ([]byte, error) {
+	if u != nil && u.Scheme == "file" {
+		var err error
+		if name, err = filePath(u); err != nil {
+			return nil, err
 		}
 	}
 	data, _, err := space.ReadFile(name, maxReadImageBytes)

@@ -75,34 +75,65 @@ func (c currentBench) image(arguments string) Result {
 	return result
 }
 
-// A call waits while another one has an image in memory, until it is cancelled.
-func TestImagesAreReadOneByOne(t *testing.T) {
+// Downloads wait for each other when there are many, and nothing else waits for them.
+func TestSlowDownloads(t *testing.T) {
 	c := newImageBench(t)
 	c.file("img.png", string(encoded(t, "png")))
-	asked, answer := make(chan struct{}), make(chan struct{})
+	asked, answer := make(chan struct{}, 10), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(asked)
+		asked <- struct{}{}
 		<-answer
 		_, _ = w.Write(encoded(t, "png"))
 	}))
 	defer server.Close()
-	var first sync.WaitGroup
-	first.Go(func() {
-		result, err := c.tools["read_image"].Call(t.Context(), Call{Arguments: json.RawMessage(`{"source":"` + server.URL + `"}`)})
-		if err != nil || result.IsError {
-			t.Errorf("the first: %v, %v", result, err)
-		}
-	})
-	<-asked
+	remote := Call{Arguments: json.RawMessage(`{"source":"` + server.URL + `"}`)}
+	var slow sync.WaitGroup
+	for range 4 {
+		slow.Go(func() {
+			result, err := c.tools["read_image"].Call(t.Context(), remote)
+			if err != nil || result.IsError {
+				t.Errorf("a slow one: %v, %v", result, err)
+			}
+		})
+	}
+	for range 4 {
+		<-asked
+	}
+	c.image(`{"source":"img.png"}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	result, err := c.tools["read_image"].Call(ctx, Call{Arguments: json.RawMessage(`{"source":"img.png"}`)})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("beside another: %v, %v", result, err)
+	if result, err := c.tools["read_image"].Call(ctx, remote); !errors.Is(err, context.DeadlineExceeded) || len(asked) > 0 {
+		t.Errorf("the fifth: %v, %v", result, err)
 	}
 	close(answer)
-	first.Wait()
-	c.image(`{"source":"img.png"}`)
+	slow.Wait()
+}
+
+// One picture is in memory at a time: a call waits for another one's, until it is cancelled.
+func TestImagesAreReadOneByOne(t *testing.T) {
+	c := newImageBench(t)
+	c.file("img.png", string(encoded(t, "png")))
+	in := imageTurns{downloads: make(turns, 4), pictures: make(turns, 1)}
+	leave, err := in.pictures.enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spaces := NewSpaces(SpacesOptions{WorkingDir: c.dir})
+	defer spaces.Close()
+	space, err := spaces.For("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := Call{Arguments: json.RawMessage(`{"source":"img.png"}`)}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if result, err := in.readImage(ctx, space, call, "img.png"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside another: %v, %v", result, err)
+	}
+	leave()
+	if result, err := in.readImage(t.Context(), space, call, "img.png"); err != nil || len(result.Content) != 2 {
+		t.Errorf("after it: %v, %v", result, err)
+	}
 }
 
 func TestReadImage(t *testing.T) {
