@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/controlplane/client"
 	"gander.dev/gander/sandbox/goose"
 	"gander.dev/gander/sandbox/local"
 	"gander.dev/gander/sandbox/loop"
@@ -65,7 +68,8 @@ prompt and for messages, and sends it its events; they wait in a file while it i
 Outside of a container the agent then has no sandbox, and that is said: gander loop start
 makes one.
 It ends when the agent has written .done, when a limit is reached, and on SIGTERM. Its
-state survives: it goes on counting when it is started again.`,
+state survives: it goes on counting when the same agent is started in the same workspace
+again. Remove the directory of its state to begin anew.`,
 		Example: `  docker run --env-file .env goku-sandbox-goose gander loop run --prompt "fix the tests"
   CONTROL_PLANE_URL=http://127.0.0.1:3000 gander loop run --agent opencode`,
 		Annotations: unconfigured(),
@@ -76,7 +80,7 @@ state survives: it goes on counting when it is started again.`,
 	fl.BoolVar(&f.supervised, "supervised", false, "commands come on stdin and events go to stdout: for gander serve")
 	fl.StringVar(&f.agent, "agent", goose.Name, "the agent: goose or opencode")
 	fl.StringVar(&f.workspace, "workspace", "", "where the agent works (default: the current directory)")
-	fl.StringVar(&f.state, "state", "", "where the loop keeps its state and its events (default: loop/standalone in gander's own directory)")
+	fl.StringVar(&f.state, "state", "", "where the loop keeps its state and its events (default: below loop in gander's own directory, one for each agent and workspace)")
 	fl.StringVar(&f.prompt, "prompt", "", "what the agent is asked, as long as no control plane says so")
 	fl.Int64Var(&f.iterations, "max-iterations", 0, "end after this many iterations (0: no limit)")
 	fl.DurationVar(&f.wallClock, "max-time", 0, "end after this long, pauses included (0: no limit)")
@@ -108,12 +112,22 @@ func (a *app) runLoop(ctx context.Context, f loopRunFlags) error {
 	if a.configured != nil {
 		return &exitError{exitUsage, a.configured}
 	}
+	workspace, err := directoryOf("--workspace", cmp.Or(f.workspace, "."), "the workspace")
+	if err != nil {
+		return err
+	}
+	f.workspace = workspace
 	plane := telemetry.Target{URL: variable(a.environ, planeURLVariable), Token: variable(a.environ, planeTokenVariable)}
+	if plane.URL != "" {
+		if _, err := client.New(client.Options{URL: plane.URL}); err != nil {
+			return usageError("%s: %v", planeURLVariable, err)
+		}
+	}
 	_, noTasks := os.Lstat(filepath.Join(f.workspace, loop.TasksFile))
 	if plane.URL == "" && f.prompt == "" && noTasks != nil {
 		return usageError("the loop has nothing to ask the agent; give it --prompt, write %s in the workspace, or name its control plane in %s", loop.TasksFile, planeURLVariable)
 	}
-	state, err := filepath.Abs(cmp.Or(f.state, filepath.Join(a.cfg.Home, "loop", "standalone")))
+	state, err := filepath.Abs(cmp.Or(f.state, filepath.Join(a.cfg.Home, "loop", standaloneState(f.agent, workspace))))
 	if err != nil {
 		return fmt.Errorf("finding the directory of the loop's state: %w", err)
 	}
@@ -123,11 +137,23 @@ func (a *app) runLoop(ctx context.Context, f loopRunFlags) error {
 	}
 	start.Prompt = loop.Prompt{Content: f.prompt, Known: plane.URL == "" || f.prompt != ""}
 	a.warnNoSandbox("/")
-	err = loop.Standalone(ctx, loop.StandaloneOptions{ServeOptions: o, Start: start, Dir: state, Plane: plane, Show: a.showEvent})
-	if err == nil && ctx.Err() != nil {
-		return nil // told to stop: that is done
+	worked := false
+	show := func(e telemetry.Event) {
+		worked = worked || e.Type == telemetry.IterationStart
+		a.showEvent(e)
+	}
+	err = loop.Standalone(ctx, loop.StandaloneOptions{ServeOptions: o, Start: start, Dir: state, Plane: plane, Show: show})
+	if err == nil && ctx.Err() == nil && !worked {
+		fmt.Fprintf(a.err, "gander: nothing was done: this run had ended before; to begin anew, remove %s\n", shortDir(state))
 	}
 	return err
+}
+
+// standaloneState names the directory of what a loop without a keeper keeps: another agent
+// and another workspace have nothing of it.
+func standaloneState(agent, workspace string) string {
+	sum := sha256.Sum256([]byte(workspace))
+	return "standalone-" + agent + "-" + hex.EncodeToString(sum[:8])
 }
 
 // warnNoSandbox says what an agent can do that runs outside of a sandbox. root is where
@@ -143,10 +169,6 @@ func (a *app) warnNoSandbox(root string) {
 
 // loopStartHere is what a loop without a keeper runs, with a directory for temporary files.
 func (a *app) loopStartHere(f loopRunFlags, temporary string) (loop.Start, error) {
-	workspace, err := filepath.Abs(f.workspace)
-	if err != nil {
-		return loop.Start{}, fmt.Errorf("finding the workspace: %w", err)
-	}
 	run, err := a.plainAgent(f.agent, temporary)
 	if err != nil {
 		return loop.Start{}, &exitError{exitUsage, err}
@@ -167,7 +189,7 @@ func (a *app) loopStartHere(f loopRunFlags, temporary string) (loop.Start, error
 		return loop.Start{}, usageError("a limit below 0 makes no sense; 0 means that there is none, or the usual one")
 	}
 	return loop.Start{
-		RunID: variable(a.environ, planeRunVariable), Agent: f.agent, Workspace: workspace, Bootstrap: string(bootstrap),
+		RunID: variable(a.environ, planeRunVariable), Agent: f.agent, Workspace: f.workspace, Bootstrap: string(bootstrap),
 		Run: run, Limits: limits, Pace: pace,
 	}, nil
 }
