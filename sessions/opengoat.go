@@ -43,6 +43,8 @@ type ImportedSession struct {
 type Skipped struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
+	// Here is that the session is in the store already.
+	Here bool `json:"here,omitempty"`
 }
 
 // Limits of an import, in bytes; what is larger is not OpenGoat's.
@@ -92,7 +94,7 @@ type importer struct {
 type place struct{ agent, dir string }
 
 func (in *importer) skip(what, format string, args ...any) {
-	in.done.Skipped = append(in.done.Skipped, Skipped{cleanTitle(what), fmt.Sprintf(format, args...)})
+	in.done.Skipped = append(in.done.Skipped, Skipped{What: cleanTitle(what), Why: fmt.Sprintf(format, args...)})
 }
 
 // places are the directories of sessions, in order.
@@ -240,7 +242,7 @@ func (in *importer) session(p place, name string, e *goatEntry) {
 		return
 	}
 	if _, err := in.store.stat(e.SessionID); err == nil {
-		in.skip(name, "the session is here already")
+		in.done.Skipped = append(in.done.Skipped, Skipped{What: cleanTitle(name), Why: "the session is here already", Here: true})
 		return
 	}
 	f, err := in.open(name, maxImportFile)
@@ -256,7 +258,7 @@ func (in *importer) session(p place, name string, e *goatEntry) {
 		return
 	}
 	if err := in.store.writeSession(h, func(w *bufio.Writer) error { return c.convert(f, w) }); err != nil {
-		in.skip(name, "%s", reasonOf(err))
+		in.skip(name, "keeping it in %s: %s", in.store.dir, reasonOf(err))
 		return
 	}
 	in.done.Sessions = append(in.done.Sessions, ImportedSession{h.SessionID, h.SessionKey, h.AgentID, c.messages, c.note()})

@@ -240,7 +240,8 @@ func (a *app) sessionImport() *cobra.Command {
 		Use:   "import DIRECTORY",
 		Short: "take over the sessions of an OpenGoat home",
 		Long: `import takes over the sessions of an OpenGoat home (sessions.json and the transcripts of
-each agent). They keep their ids, so that importing again takes only what is new.
+each agent). They keep their ids, so that importing again takes only what is new. What
+cannot be taken is named; when that is all that there is, the exit code is 1.
 The home is only read, and of nothing outside of it.`,
 		Example: "  gander session import ~/.opengoat",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -263,9 +264,15 @@ The home is only read, and of nothing outside of it.`,
 				return err
 			}
 			if asJSON {
-				return a.printJSON(done)
+				err = a.printJSON(done)
+			} else {
+				err = a.printImported(done)
 			}
-			return a.printImported(done)
+			here := func(s sessions.Skipped) bool { return s.Here }
+			if err == nil && len(done.Sessions) == 0 && len(done.Skipped) > 0 && !slices.ContainsFunc(done.Skipped, here) {
+				err = errors.New("nothing was imported; mend what is named above, and import again")
+			}
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
