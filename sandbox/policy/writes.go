@@ -241,20 +241,14 @@ func (p *Protection) protectFiles(rels []string, why string) {
 // remove an entry of the tree, and why. rel is slash-separated, relative to the top.
 func (p *Protection) Protects(rel string) (Rule, bool) {
 	names := foldAll(rel)
-	i := p.match(names)
-	git := ""
-	if p.git {
-		git = p.gitEntry(names)
-	}
-	if i < 0 && git == "" {
-		return Rule{}, false
-	}
 	allowed := slices.ContainsFunc(p.allow, func(a Pattern) bool { return a.covers(names) })
-	switch {
-	case i >= 0 && p.rules[i].holds(allowed, names):
+	if i := p.match(names, allowed); i >= 0 {
 		return p.rules[i].rule, true
-	case git != "" && !allowed:
-		return Rule{Pattern: git, Group: "git", Why: Groups()[0].Why}, true
+	}
+	if p.git && !allowed {
+		if name := p.gitEntry(names); name != "" {
+			return Rule{Pattern: name, Group: "git", Why: Groups()[0].Why}, true
+		}
 	}
 	return Rule{}, false
 }
@@ -270,12 +264,13 @@ func (r *protected) holds(allowed bool, names []string) bool {
 	return !allowed && !isDependency(names)
 }
 
-// match is the first rule that covers a path; -1 without one.
-func (p *Protection) match(names []string) int {
+// match is the first rule that covers a path and holds for it; -1 without one. One that
+// does not hold says nothing against the others.
+func (p *Protection) match(names []string, allowed bool) int {
 	found := -1
 	try := func(start int, rules []int) {
 		for _, i := range rules {
-			if (found < 0 || i < found) && (start == 0 || !p.rules[i].anchored) && p.rules[i].begins(names[start:]) {
+			if (found < 0 || i < found) && (start == 0 || !p.rules[i].anchored) && p.rules[i].begins(names[start:]) && p.rules[i].holds(allowed, names) {
 				found = i
 			}
 		}

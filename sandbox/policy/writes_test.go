@@ -105,6 +105,35 @@ func TestProtects(t *testing.T) {
 	}
 }
 
+// Files that git uses, and those that links lead to, are protected among dependencies,
+// too, also where their names are a group's.
+func TestProtectsAmongDependencies(t *testing.T) {
+	places := GitPlaces{Files: []string{"vendor/.githooks"}, Linked: []string{"node_modules/cfg/.vscode"}}
+	p, err := NewProtection(Writes{}, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rel, want := range map[string]string{
+		"vendor/.githooks/pre-commit":            "/vendor/.githooks",
+		"node_modules/cfg/.vscode/settings.json": "/node_modules/cfg/.vscode",
+		"node_modules/cfg/.vscode/.gander.json":  ".gander.json",
+		"vendor/x/.githooks/pre-commit":          "",
+		"node_modules/x/.vscode/settings.json":   "",
+		".githooks/pre-commit":                   ".githooks of @hooks",
+	} {
+		if r, ok := p.Protects(rel); ok != (want != "") || r.Name() != want {
+			t.Errorf("%s: %q, %v; want %q", rel, r.Name(), ok, want)
+		}
+	}
+	p, err = NewProtection(Writes{Allow: []string{".githooks"}}, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := p.Protects("vendor/.githooks/pre-commit"); ok {
+		t.Errorf("what the policy allows is protected by %q", r.Name())
+	}
+}
+
 // TestProtectsGitDirs: git's directory may have another name, or be the project.
 func TestProtectsGitDirs(t *testing.T) {
 	p := protection(t, Writes{}, "real.git")
