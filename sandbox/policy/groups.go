@@ -30,9 +30,10 @@ func Groups() []Group {
 		{
 			Name: "hooks", Default: true, Why: "hooks of git, or another program for versions, run it at the next commit or checkout",
 			Patterns: []string{
-				".husky", ".githooks", ".git-hooks", ".git_hooks", "lefthook.yml", "lefthook.yaml", "lefthook-local.yml",
-				"lefthook.toml", "lefthook.json", ".lefthook", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".overcommit.yml",
-				".git-hooks.d", ".captainhook.json", ".simple-git-hooks.json", ".simple-git-hooks.js", ".simple-git-hooks.cjs",
+				".husky", ".githooks", ".git-hooks", ".git_hooks", "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", "lefthook.jsonc",
+				"lefthook-local.*", ".lefthook", ".lefthook.*", ".lefthook-local", ".lefthook-local.*",
+				".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml", ".overcommit.yml",
+				".git-hooks.d", "captainhook*.json", ".captainhook.json", ".simple-git-hooks.json", ".simple-git-hooks.js", ".simple-git-hooks.cjs",
 				".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml",
 			},
 		},
@@ -51,14 +52,15 @@ func Groups() []Group {
 				".gander.json", ".goose", ".opencode", "opencode.json", "opencode.jsonc", ".mcp.json", ".claude", ".cursor", ".codex",
 				".gemini", ".windsurf", ".continue", ".roo", ".kilocode", ".amazonq", ".kiro", ".junie", ".aider.conf.yml", ".qwen",
 				".crush.json", "crush.json", ".crush", ".agents", ".amp", ".factory", ".vibe", ".openhands",
-				".cline", ".augment", ".github/hooks",
+				".cline", ".clinerules/hooks", ".augment", ".github/hooks",
 			},
 		},
 		{
 			Name: "shell", Default: true, Why: "a shell, also of a language, runs it when it starts, or when a person enters the directory",
 			Patterns: []string{
-				".envrc", ".direnv", ".autoenv", ".autoenv.zsh", ".autoenv_leave.zsh", "mise.toml", ".mise.toml", "mise.local.toml",
-				".mise.local.toml", ".mise", ".config/mise", ".rtx.toml", ".bashrc", ".bash_profile", ".bash_login",
+				".envrc", ".envrc.*", ".direnv", ".direnvrc", ".config/direnv", ".autoenv", ".autoenv.zsh", ".autoenv_leave.zsh",
+				"mise.toml", ".mise.toml", "mise.*.toml", ".mise.*.toml", "mise/config*.toml", "mise/conf.d", ".mise", ".config/mise",
+				".miserc*.toml", ".config/miserc*.toml", ".rtx.toml", ".rtx.*.toml", ".bashrc", ".bash_profile", ".bash_login",
 				".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc",
 				".cshrc", ".tcshrc", ".login", ".logout", ".inputrc", ".xprofile", ".xinitrc", ".xsession", ".config/fish", ".ssh",
 				".config/autostart", ".config/systemd", ".tmux.conf", ".screenrc", "devbox.json", ".devenv.flake.nix",

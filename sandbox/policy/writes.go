@@ -187,13 +187,16 @@ func literally(r rune) rune {
 
 // matches is path.Match, quicker for what patterns mostly are.
 func matches(pattern, name string) bool {
-	rest, star := strings.CutPrefix(pattern, "*")
+	if pattern != "" && name != "" && pattern[0] != name[0] && strings.IndexByte(meta, pattern[0]) < 0 {
+		return false
+	}
+	head, tail, star := strings.Cut(pattern, "*")
 	switch {
-	case strings.ContainsAny(rest, meta):
+	case strings.ContainsAny(head, meta), strings.ContainsAny(tail, meta):
 		ok, _ := path.Match(pattern, name)
 		return ok
 	case star:
-		return strings.HasSuffix(name, rest)
+		return len(name) >= len(head)+len(tail) && strings.HasPrefix(name, head) && strings.HasSuffix(name, tail)
 	}
 	return pattern == name
 }

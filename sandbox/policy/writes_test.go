@@ -80,6 +80,37 @@ func TestProtects(t *testing.T) {
 		{plain, ".envrc", ".envrc of @shell"},
 		{plain, ".config/fish/config.fish", ".config/fish of @shell"},
 		{plain, ".config/other", ""},
+		{plain, "lefthook.jsonc", "lefthook.jsonc of @hooks"},
+		{plain, "sub/lefthook-local.yaml", "lefthook-local.* of @hooks"},
+		{plain, "lefthook-local.jsonc", "lefthook-local.* of @hooks"},
+		{plain, ".lefthook/pre-commit/x", ".lefthook of @hooks"},
+		{plain, ".lefthook.yml", ".lefthook.* of @hooks"},
+		{plain, ".lefthook-local.toml", ".lefthook-local.* of @hooks"},
+		{plain, ".lefthook-local/pre-commit/x", ".lefthook-local of @hooks"},
+		{plain, ".config/lefthook-local.yml", "lefthook-local.* of @hooks"},
+		{plain, "prek.toml", "prek.toml of @hooks"},
+		{plain, "captainhook.json", "captainhook*.json of @hooks"},
+		{plain, "captainhook.config.json", "captainhook*.json of @hooks"},
+		{plain, ".envrc.local", ".envrc.* of @shell"},
+		{plain, ".config/direnv/direnvrc", ".config/direnv of @shell"},
+		{plain, "mise/config.ci.toml", "mise/config*.toml of @shell"},
+		{plain, "mise/conf.d/a.toml", "mise/conf.d of @shell"},
+		{plain, "mise.ci.toml", "mise.*.toml of @shell"},
+		{plain, "mise.ci.local.toml", "mise.*.toml of @shell"},
+		{plain, ".mise.ci.toml", ".mise.*.toml of @shell"},
+		{plain, ".config/mise.ci.toml", "mise.*.toml of @shell"},
+		{plain, ".rtx.local.toml", ".rtx.*.toml of @shell"},
+		{plain, ".miserc.toml", ".miserc*.toml of @shell"},
+		{plain, ".miserc.ci.toml", ".miserc*.toml of @shell"},
+		{plain, ".clinerules/hooks/PreToolUse", ".clinerules/hooks of @agent"},
+		{plain, ".config/miserc.toml", ".config/miserc*.toml of @shell"},
+		{plain, "lefthook.md", ""},
+		{plain, "lefthook-local", ""},
+		{plain, "captainhook.md", ""},
+		{plain, ".clinerules/style.md", ""},
+		{plain, "mise/README.md", ""},
+		{plain, "mise.md", ""},
+		{plain, ".env.example", ""},
 		{plain, ".gander.json", ".gander.json"},
 		{plain, "sub/.gooseignore", ".gooseignore"},
 		{plain, "AGENTS.md", ""},
@@ -124,6 +155,11 @@ func TestProtectsAmongDependencies(t *testing.T) {
 		if r, ok := p.Protects(rel); ok != (want != "") || r.Name() != want {
 			t.Errorf("%s: %q, %v; want %q", rel, r.Name(), ok, want)
 		}
+	}
+	if p, err := NewProtection(Writes{}, GitPlaces{Files: []string{"\u200c/x"}}); err != nil {
+		t.Fatal(err) // a name of nothing that counts
+	} else if _, ok := p.Protects("a/x"); ok {
+		t.Error("a name of nothing is any name")
 	}
 	p, err = NewProtection(Writes{Allow: []string{".githooks"}}, places)
 	if err != nil {
