@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,21 +39,24 @@ func TestLinksOfTheProjectShowNothing(t *testing.T) {
 			s.Mounts = []sandbox.Mount{{Path: path, Writable: true}}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			o, spec := options(t), sandboxtest.Spec(t, -1)
-			docs := filepath.Join(spec.WorkingDir, "docs")
-			if err := os.Symlink(t.TempDir(), docs); err != nil {
-				t.Fatal(err)
-			}
-			shown(&o, &spec, docs)
-			sb, err := local.New(o).Create(t.Context(), spec)
-			if err == nil {
-				_ = sb.Close()
-			}
-			if err == nil || !strings.Contains(err.Error(), docs+" is a link in ") {
-				t.Errorf("a sandbox with what a link leads to: %v", err)
-			}
-		})
+		for _, refused := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, namespaces refused %v", name, refused), func(t *testing.T) {
+				o, spec := options(t), sandboxtest.Spec(t, -1)
+				o.RefuseNamespaces, spec.Rules = refused, &sandbox.Rules{Optional: refused}
+				docs := filepath.Join(spec.WorkingDir, "docs")
+				if err := os.Symlink(t.TempDir(), docs); err != nil {
+					t.Fatal(err)
+				}
+				shown(&o, &spec, docs)
+				sb, err := local.New(o).Create(t.Context(), spec)
+				if err == nil {
+					_ = sb.Close()
+				}
+				if err == nil || !strings.Contains(err.Error(), docs+" is a link in ") {
+					t.Errorf("a sandbox with what a link leads to: %v", err)
+				}
+			})
+		}
 	}
 }
 

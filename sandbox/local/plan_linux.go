@@ -90,11 +90,7 @@ func (d *Driver) root(spec sandbox.Spec, proj project.Project, exe string) (*sup
 		}
 		r.Binds = append(r.Binds, supervise.Bind{Path: home, At: homeInside(spec, proj.Path), Writable: true})
 	}
-	mounts := slices.Clone(spec.Mounts)
-	for _, path := range d.options.ReadOnlyPaths {
-		mounts = append(mounts, sandbox.Mount{Path: path})
-	}
-	for _, m := range mounts {
+	for _, m := range d.mounts(spec) {
 		if err := show(r, m, spec.WritableDirs()); err != nil {
 			return nil, err
 		}
@@ -105,6 +101,15 @@ func (d *Driver) root(spec sandbox.Spec, proj project.Project, exe string) (*sup
 	// What lies in something else that is shown is mounted on it, not hidden by it.
 	slices.SortStableFunc(r.Binds, func(a, b supervise.Bind) int { return depth(a) - depth(b) })
 	return r, nil
+}
+
+// mounts are all that a sandbox is to show besides the project and its home.
+func (d *Driver) mounts(spec sandbox.Spec) []sandbox.Mount {
+	all := slices.Clone(spec.Mounts)
+	for _, path := range d.options.ReadOnlyPaths {
+		all = append(all, sandbox.Mount{Path: path})
+	}
+	return all
 }
 
 // depth is how many directories a bind is below the root.
@@ -167,12 +172,16 @@ func (d *Driver) plainPlan(spec sandbox.Spec, exe string, why *refusal) (plan, e
 	if spec.Home != "" {
 		p.setup.Writable = append(p.setup.Writable, spec.Home)
 	}
-	for _, m := range spec.Mounts {
+	mounts, err := d.resolved(spec)
+	if err != nil {
+		return plan{}, err
+	}
+	spec.Mounts = mounts
+	for _, m := range mounts {
 		if m.Writable {
 			p.setup.Writable = append(p.setup.Writable, m.Path)
 		}
 	}
-	var err error
 	if p.setup.Rules, err = supervise.ReadRules(spec, path); err != nil {
 		return plan{}, err
 	}
@@ -180,6 +189,20 @@ func (d *Driver) plainPlan(spec sandbox.Spec, exe string, why *refusal) (plan, e
 	p.weaker = []string{"files outside of the project and the network are not closed off"}
 	p.warnings = append(p.warnings, fmt.Sprintf("This machine does not permit user namespaces (%v), so the files of this machine outside of the project and its network are NOT closed off; %s.", why.err, remedy(os.ReadFile)))
 	return p, nil
+}
+
+// resolved are the mounts by their real paths. Here a path is written to, or has rules, where
+// it leads to, and what the sandbox could make a link decides neither.
+func (d *Driver) resolved(spec sandbox.Spec) ([]sandbox.Mount, error) {
+	all := d.mounts(spec)
+	for i, m := range all {
+		real, err := project.Resolve(m.Path, spec.WritableDirs())
+		if err != nil {
+			return nil, fmt.Errorf("showing %s in the sandbox: %w", m.Path, err)
+		}
+		all[i].Path = real
+	}
+	return all, nil
 }
 
 // remedy names the setting that forbids user namespaces here.
