@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -260,7 +261,7 @@ func (g *gitReader) config(path, dir, tree string) {
 	for _, s := range settings {
 		switch {
 		case s.value == "":
-		case s.key == "hookspath":
+		case slices.Contains(directoryKeys(), s.key):
 			g.add(from(tree, strings.TrimPrefix(s.value, ":(optional)"))) // git 2.52
 		case s.key == "path" && strings.HasPrefix(s.section, "include"):
 			included := from(filepath.Dir(path), s.value)

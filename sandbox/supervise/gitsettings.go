@@ -9,19 +9,30 @@ import (
 // its key, in small letters, and its value as it is.
 type gitSetting struct{ section, key, value string }
 
-// programKeys are the last parts of the keys whose values git runs, or gives to a
-// program to run, in whatever section. A wrong guess protects too much.
+// programKeys are the last parts of the keys whose values git, or one of its scripts and
+// extensions, runs or gives to a program to run, in whatever section. A wrong guess
+// protects too much.
 func programKeys() []string {
 	return []string{
-		"alternaterefscommand", "askpass", "browser", "cccmd", "clean", "cmd", "command", "defaultkeycommand", "difffilter", "driver", "editor",
-		"external", "fsmonitor", "gitproxy", "headercmd", "helper", "httpd", "packobjectshook", "pager", "path", "process", "program", "receivepack",
-		"recentobjectshook", "smtpserver", "smudge", "sshcommand", "textconv", "tocmd", "tunnel", "uploadpack",
+		"args", "askpass", "authorsprog", "browser", "clean", "difffilter", "driver", "editor",
+		"external", "fsmonitor", "gitproxy", "helper", "httpd", "pager", "path", "process", "receivepack",
+		"smtpserver", "smtpserveroption", "smudge", "textconv", "tunnel", "uploadpack", "virtualfilesystem",
 	}
+}
+
+// programEndings are how other such keys end.
+func programEndings() []string { return []string{"cmd", "command", "hook", "program"} }
+
+// directoryKeys are the last parts of the keys that name a directory from which programs,
+// or code, are taken.
+func directoryKeys() []string {
+	return []string{"configdir", "hooks", "hookspath", "modulepath", "templatedir"}
 }
 
 // runs reports whether git runs the value as a program.
 func (s gitSetting) runs() bool {
-	return strings.HasPrefix(s.value, "!") || strings.HasPrefix(s.value, "ext::") || s.section == "pager" || slices.Contains(programKeys(), s.key)
+	return strings.HasPrefix(s.value, "!") || strings.HasPrefix(s.value, "ext::") || s.section == "pager" || slices.Contains(programKeys(), s.key) ||
+		slices.ContainsFunc(programEndings(), func(end string) bool { return strings.HasSuffix(s.key, end) })
 }
 
 // gitSettings reads the text of a configuration as git does (config.c). What git ends at, as
