@@ -74,3 +74,6 @@ func UndoMeanwhile(t *Tree, session, before string, meanwhile func()) error {
 	j.Done = true
 	return errors.Join(j.write(), j.finish())
 }
+
+// Rewrite replaces what is kept of a turn.
+func Rewrite(t *Tree, turn *Turn) error { return t.writeTurn(turn) }

@@ -154,7 +154,7 @@ func (t *Tree) unable(c *Change) string {
 			return err.Error()
 		}
 	}
-	if a := c.After; a != nil && a.Type == TypeFile && a.Sum == "" {
+	if a := c.After; a != nil && (a.Type == TypeFile || a.Type == TypeLink) && a.Sum == "" {
 		return "its content was not read after the turn, so whether it changed since cannot be told"
 	}
 	return ""

@@ -316,6 +316,28 @@ func TestWhatIsNotKeptIsSaid(t *testing.T) {
 	}
 }
 
+// What there was no time to read after a turn stays, and does not keep the rest from
+// being undone.
+func TestWhatWasNotReadIsSaid(t *testing.T) {
+	y := newYard(t)
+	y.sh("echo one > a; ln -s a l; echo two > unread")
+	turn := y.turn(func() { y.sh("echo x > a; ln -sfn b l; echo y > unread") })
+	for i := range turn.Changes {
+		if turn.Changes[i].Path != "a" {
+			turn.Changes[i].After.Sum = ""
+		}
+	}
+	y.must(changes.Rewrite(y.tree, turn))
+	u, err := y.undo()
+	y.must(err)
+	if link, err := os.Readlink(y.path("l")); err != nil || link != "b" || y.read("unread") != "y\n" || y.read("a") != "one\n" {
+		t.Error(y.state())
+	}
+	if got := strings.Join(u.Skipped, "\n"); !strings.Contains(got, "l stays as it is: its content was not read") || !strings.Contains(got, "unread stays") {
+		t.Errorf("skipped: %s", got)
+	}
+}
+
 // Whoever saves a file while it is undone does not lose it.
 func TestUndoLosesNothingToARace(t *testing.T) {
 	for _, tt := range []struct {
