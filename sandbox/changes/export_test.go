@@ -1,6 +1,10 @@
 package changes
 
-import "errors"
+import (
+	"encoding/json"
+	"errors"
+	"os"
+)
 
 // LimitDirs bounds how many entries of a directory are compared.
 func LimitDirs(t *Tree, entries int) { t.mostInDir = entries }
@@ -28,6 +32,47 @@ func UndoFailingAt(t *Tree, session, phase string) error {
 // CrashUndoAt undoes the last turn and ends in the middle, as if killed.
 func CrashUndoAt(t *Tree, session, phase string) {
 	if err := begun(t, session).runUntil(phase); err != nil {
+		panic(err)
+	}
+}
+
+// CrashWhileStaging ends an undo when n files are staged, as if killed.
+func CrashWhileStaging(t *Tree, session string, n int) {
+	j := begun(t, session)
+	if err := j.runUntil("openDirs"); err != nil {
+		panic(err)
+	}
+	err := t.root.mkdir(j.Stage, 0o700)
+	for i := range n {
+		err = errors.Join(err, j.stageOne(i, j.Steps[i]))
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// CrashTakingBackAt ends an undo after a phase, takes everything back and ends while the
+// stage is removed, as if killed.
+func CrashTakingBackAt(t *Tree, session, phase string) {
+	j := begun(t, session)
+	err := errors.Join(j.runUntil(phase), j.takeBack())
+	for i := range j.Steps {
+		_ = t.root.remove(j.newName(i)) // of a directory there is none
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// AsNotedBefore makes of the note of an undo one of a gander that did not note what is staged.
+func AsNotedBefore(t *Tree) {
+	j := &journal{t: t}
+	raw, err := os.ReadFile(t.journalFile())
+	if err == nil {
+		err = json.Unmarshal(raw, j)
+	}
+	j.Staged = false
+	if err = errors.Join(err, j.write()); err != nil {
 		panic(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -31,6 +32,9 @@ type journal struct {
 	// Opened are directories whose owner may do everything there only meanwhile, and those
 	// that get another mode, with the modes that they have before.
 	Opened []dirMode `json:"opened,omitempty"`
+	// Staged says that all new content is in the stage, or was: what is missing there
+	// was moved out.
+	Staged bool `json:"staged,omitempty"`
 	// Done says that everything is in place: only what finish does is left.
 	Done bool `json:"done,omitempty"`
 }
@@ -49,10 +53,31 @@ func (j *journal) write() error {
 	if err == nil {
 		err = writeFile(j.t.journalFile(), func(f *os.File) error { _, err := f.Write(raw); return err })
 	}
+	if err == nil {
+		err = syncStore(j.t.store.dir)
+	}
 	if err != nil {
 		return fmt.Errorf("noting the undo: %w", err)
 	}
 	return nil
+}
+
+// syncStore makes the names in a directory of the store last.
+func syncStore(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncNames(f), f.Close())
+}
+
+// syncNames makes the names in an open directory last, where the file system can.
+func syncNames(dir *os.File) error {
+	err := dir.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 func (j *journal) newName(i int) string { return j.Stage + "/new-" + strconv.Itoa(i) }
@@ -126,7 +151,8 @@ func (j *journal) directories() {
 	j.noteModes()
 }
 
-// stage writes what is put back into the stage. For want of room it ends here.
+// stage writes what is put back into the stage, and notes that all of it is there. For
+// want of room it ends here.
 func (j *journal) stage() error {
 	if err := j.t.root.mkdir(j.Stage, 0o700); err != nil {
 		return fmt.Errorf("making room for the undo: %w", err)
@@ -138,6 +164,14 @@ func (j *journal) stage() error {
 		if err := j.stageOne(i, s); err != nil {
 			return fmt.Errorf("writing what %s was: %w", s.Path, err)
 		}
+	}
+	if err := j.t.root.syncDir(j.Stage); err != nil {
+		return fmt.Errorf("writing what files were: %w", err)
+	}
+	j.Staged = true
+	if err := j.write(); err != nil {
+		j.Staged = false
+		return err
 	}
 	return nil
 }
@@ -248,18 +282,70 @@ func (j *journal) finish() error {
 // rollBack takes everything back, wherever it ended. What somebody saved to a path
 // meanwhile stays; the stage is kept then, with what was there before.
 func (j *journal) rollBack() error {
+	if err := j.takeBack(); err != nil {
+		return err
+	}
+	return j.finish()
+}
+
+// takeBack leaves in the stage only what was to be put back.
+func (j *journal) takeBack() error {
+	j.Done = false
 	errs := []error{j.openDirs()}
+	if j.isStaged() {
+		errs = append(errs, j.moveBack())
+	}
+	errs = append(errs, j.t.setModes(modesOf(j.Made, j.Gone, j.Opened)))
+	err := errors.Join(errs...)
+	switch {
+	case err != nil && j.hasOld():
+		return fmt.Errorf("%w; what was there is in %s", err, path.Join(j.t.o.Root, j.Stage))
+	case err != nil:
+		return err
+	case j.Staged: // what finish removes was not placed
+		j.Staged = false
+		return j.write()
+	}
+	return nil
+}
+
+// isStaged says that everything was in the stage once: before that nothing else was done.
+// Where something was taken away it was; the note of an older gander does not say more.
+func (j *journal) isStaged() bool { return j.has(j.Stage) && (j.Staged || j.hasOld()) }
+
+// hasOld says that the stage holds something that was taken away.
+func (j *journal) hasOld() bool {
+	for i := range j.Steps {
+		if j.has(j.oldName(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// has says that something is at a path, or cannot be looked at.
+func (j *journal) has(rel string) bool {
+	_, err := j.t.root.lookup(rel)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// isPlaced says that a step's new content was moved out of the stage, where all was. The
+// same content without these signs is the person's, who put it back by hand.
+func (j *journal) isPlaced(i int, s step) bool {
+	if s.Put == nil || s.Put.Type == TypeDir || j.has(j.newName(i)) {
+		return false
+	}
+	wasFree := s.Want == nil || s.Want.Type == TypeDir
+	return (wasFree || j.has(j.oldName(i))) && j.t.is(s.Path, s.Put)
+}
+
+// moveBack takes back what was done after staging.
+func (j *journal) moveBack() error {
+	var errs []error
 	for i, s := range slices.Backward(j.Steps) {
-		if s.Put == nil || s.Put.Type == TypeDir {
-			continue
+		if j.isPlaced(i, s) {
+			errs = append(errs, j.t.root.move(string(s.Path), j.newName(i)))
 		}
-		if _, err := j.t.root.lookup(j.newName(i)); !errors.Is(err, fs.ErrNotExist) || !j.t.is(s.Path, s.Put) {
-			continue // it was not placed, or it is somebody else's
-		}
-		if s.Want == nil && j.unstarted() {
-			continue
-		}
-		errs = append(errs, j.t.root.move(string(s.Path), j.newName(i)))
 	}
 	for _, d := range slices.Backward(j.Made) {
 		_ = j.t.root.rmdir(string(d.Path)) // not empty: somebody uses it
@@ -274,24 +360,14 @@ func (j *journal) rollBack() error {
 		}
 	}
 	for i, s := range j.Steps {
-		if _, err := j.t.root.lookup(j.oldName(i)); errors.Is(err, fs.ErrNotExist) {
+		if !j.has(j.oldName(i)) {
 			continue
 		}
 		if err := j.t.root.move(j.oldName(i), string(s.Path)); err != nil {
 			errs = append(errs, fmt.Errorf("moving %s back: %w", s.Path, err))
 		}
 	}
-	errs = append(errs, j.t.setModes(modesOf(j.Made, j.Gone, j.Opened)))
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%w; what was there is in %s", err, path.Join(j.t.o.Root, j.Stage))
-	}
-	return j.finish()
-}
-
-// unstarted says that the stage was never made, so that nothing was placed.
-func (j *journal) unstarted() bool {
-	_, err := j.t.root.lookup(j.Stage)
-	return errors.Is(err, fs.ErrNotExist)
+	return errors.Join(errs...)
 }
 
 // mendAlone is mend when no other process is at it.

@@ -103,7 +103,7 @@ func (t *Tree) undo(turn *Turn) (*Undone, error) {
 	j := &journal{t: t, Turn: turn.ID, Stage: stagePrefix + rand.Text()[:10], Steps: steps}
 	if err := j.run(); err != nil {
 		if mended := j.rollBack(); mended != nil {
-			return nil, fmt.Errorf("%w; and what was already done could not be taken back: %w", err, mended)
+			return nil, fmt.Errorf("%w; and taking back what was already done: %w", err, mended)
 		}
 		return nil, err
 	}

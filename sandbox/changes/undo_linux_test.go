@@ -206,33 +206,99 @@ func TestUndoIsAllOrNothing(t *testing.T) {
 // undoPhases are the moments at which an undo ends in tests.
 var undoPhases = []string{"openDirs", "stage", "takeAway", "dropDirs", "makeDirs", "place", "giveModes", "done"}
 
-// A process that is killed in an undo leaves a note; whoever opens the tree next mends it.
+// A process that is killed in an undo leaves a note; whoever opens the tree next mends it,
+// also when an older gander wrote the note.
 func TestACrashInAnUndoIsMended(t *testing.T) {
 	for _, at := range undoPhases {
-		t.Run(at, func(t *testing.T) {
-			y := newYard(t)
-			y.sh("echo one > a; echo two > gone; mkdir -p d/e p q/r shut; echo three > d/e/c; ln -s a l; echo four > p/a; echo five > q/r/a; chmod 555 q/r .")
-			before := y.state()
-			y.turn(func() {
-				y.sh("chmod 755 . q/r; echo x > a; rm -r gone d l q/r; mkdir n; echo y > n/new; echo z > d; echo x > p/a; chmod 555 n p .; chmod 000 shut")
+		for _, older := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, older %t", at, older), func(t *testing.T) {
+				y := newYard(t)
+				y.sh("echo one > a; echo two > gone; mkdir -p d/e p q/r shut; echo three > d/e/c; ln -s a l; echo four > p/a; echo five > q/r/a; chmod 555 q/r .")
+				before := y.state()
+				y.turn(func() {
+					y.sh("chmod 755 . q/r; echo x > a; rm -r gone d l q/r; mkdir n; echo y > n/new; echo z > d; echo x > p/a; chmod 555 n p .; chmod 000 shut")
+				})
+				after := y.state()
+				changes.CrashUndoAt(y.tree, "session", at)
+				if older {
+					changes.AsNotedBefore(y.tree)
+				}
+				y.reopen()
+				want := after
+				if at == "done" {
+					want = before
+				}
+				if got := y.state(); got != want {
+					t.Fatalf("it is\n%swant\n%s", got, want)
+				}
+				_, err := y.undo()
+				if at == "done" && !errors.Is(err, changes.ErrNothing) || at != "done" && err != nil {
+					t.Fatal(err)
+				}
+				if got := y.state(); got != before {
+					t.Errorf("undone it is\n%swant\n%s", got, before)
+				}
 			})
-			after := y.state()
-			changes.CrashUndoAt(y.tree, "session", at)
+		}
+	}
+}
+
+// What a person puts back by hand after an undo was killed is theirs: nothing of it is
+// taken away, and nothing stands in the way of the next undo.
+func TestMendingKeepsWhatWasPutBackByHand(t *testing.T) {
+	crashAt := func(phase string) func(*yard) {
+		return func(y *yard) { changes.CrashUndoAt(y.tree, "session", phase) }
+	}
+	older := func(phase string) func(*yard) {
+		return func(y *yard) { changes.CrashUndoAt(y.tree, "session", phase); changes.AsNotedBefore(y.tree) }
+	}
+	staged := func(n int) func(*yard) {
+		return func(y *yard) { changes.CrashWhileStaging(y.tree, "session", n) }
+	}
+	takingBack := func(phase string) func(*yard) {
+		return func(y *yard) { changes.CrashTakingBackAt(y.tree, "session", phase) }
+	}
+	unstaged := func(y *yard) {
+		changes.CrashUndoAt(y.tree, "session", "place")
+		y.sh("rm -r .gander-undo-*")
+	}
+	const edits, deletions = "echo x > a; echo y > b; rm c; rmdir empty", "rm a b c; rmdir empty"
+	for _, tt := range []struct {
+		name, during string
+		crash        func(*yard)
+	}{
+		{"before there is a stage", edits, crashAt("openDirs")},
+		{"before there is a stage, deletions", deletions, crashAt("openDirs")},
+		{"before there is a stage, by an older gander", edits, older("openDirs")},
+		{"when nothing is staged", edits, staged(0)},
+		{"when nothing is staged, deletions", deletions, staged(0)},
+		{"when one file is staged", edits, staged(1)},
+		{"when one file is staged, deletions", deletions, staged(1)},
+		{"when all is staged", edits, crashAt("stage")},
+		{"when all is staged, deletions", deletions, crashAt("takeAway")},
+		{"when all is staged, by an older gander", edits, older("stage")},
+		{"after all was placed, by an older gander", deletions, older("place")},
+		{"while what was placed is taken back", deletions, takingBack("place")},
+		{"while what was taken away is taken back", edits, takingBack("takeAway")},
+		{"and the stage was removed by hand", deletions, unstaged},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			y := newYard(t)
+			const restore = "echo one > a; echo two > b; echo three > c"
+			y.sh(restore + "; mkdir empty")
+			y.turn(func() { y.sh(tt.during) })
+			tt.crash(y)
+			y.sh(restore)
 			y.reopen()
-			want := after
-			if at == "done" {
-				want = before
+			if y.read("a") != "one\n" || y.read("b") != "two\n" || y.read("c") != "three\n" {
+				t.Errorf("it is\n%s", y.state())
 			}
-			if got := y.state(); got != want {
-				t.Fatalf("it is\n%swant\n%s", got, want)
+			if left, _ := filepath.Glob(y.path(".gander-undo-*")); len(left) > 0 {
+				t.Errorf("left is %q", left)
 			}
-			_, err := y.undo()
-			if at == "done" && !errors.Is(err, changes.ErrNothing) || at != "done" && err != nil {
-				t.Fatal(err)
-			}
-			if got := y.state(); got != before {
-				t.Errorf("undone it is\n%swant\n%s", got, before)
-			}
+			before := y.state()
+			y.turn(func() { y.write("later", "x") })
+			y.undoTo(before)
 		})
 	}
 }

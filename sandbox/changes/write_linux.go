@@ -44,6 +44,16 @@ func (r *root) mkdir(rel string, mode fs.FileMode) error {
 	return r.at("mkdir", rel, func(dir int, base string) error { return unix.Mkdirat(dir, base, uint32(mode)) })
 }
 
+// syncDir makes the names in a directory last.
+func (r *root) syncDir(rel string) error {
+	fd, err := r.open(rel, unix.O_DIRECTORY)
+	if err != nil {
+		return &fs.PathError{Op: "sync", Path: rel, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), rel)
+	return errors.Join(syncNames(f), f.Close())
+}
+
 // remove removes a file, or a link itself.
 func (r *root) remove(rel string) error {
 	return r.at("remove", rel, func(dir int, base string) error { return unix.Unlinkat(dir, base, 0) })

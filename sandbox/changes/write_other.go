@@ -32,6 +32,18 @@ func (r *root) mkdir(rel string, mode fs.FileMode) error {
 	return r.r.Mkdir(filepath.FromSlash(rel), mode)
 }
 
+// syncDir makes the names in a directory last.
+func (r *root) syncDir(rel string) error {
+	if err := r.plain(rel); err != nil {
+		return err
+	}
+	f, err := r.r.Open(filepath.FromSlash(rel))
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncNames(f), f.Close())
+}
+
 // remove removes a file, or a link itself.
 func (r *root) remove(rel string) error {
 	in, err := r.lookup(rel)
