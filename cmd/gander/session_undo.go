@@ -147,8 +147,10 @@ func (a *app) undoTurn(ctx context.Context, tree *changes.Tree, info sessions.In
 		for _, c := range turn.Files() {
 			fmt.Fprintln(a.err, c.String())
 		}
-		if err := a.confirm(ctx, "Put back what these were before the turn?"); err != nil {
-			return err
+		if turn.Unknown == "" { // else nothing is put back, and Undo says why
+			if err := a.confirm(ctx, "Put back what these were before the turn?"); err != nil {
+				return err
+			}
 		}
 	}
 	if err := a.checkIdle(root); err != nil {

@@ -87,6 +87,7 @@ type manifest struct {
 	note map[string]string // directories that a bound left out, and why
 	head string            // the commit of HEAD, when known
 	at   time.Time
+	cut  bool // there was no time for some of them
 }
 
 // covers says that a directory, or one above it, was left out.

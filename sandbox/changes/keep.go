@@ -19,18 +19,33 @@ const maxTurns = 1000
 // maxTurnsSize bounds what they have on disk together: who looks for a session's reads them all.
 const maxTurnsSize = 64 << 20
 
-// keepTurn writes a turn down, and lets go of what is too old or too much. mu is held.
-func (t *Tree) keepTurn(ctx context.Context, turn *Turn) error {
+// keepTurns writes down the turns that are not yet, and lets go of what is too old or
+// too much. mu is held.
+func (t *Tree) keepTurns(ctx context.Context) error {
+	if len(t.unkept) == 0 {
+		return nil
+	}
 	release, err := t.store.hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := t.writeTurn(turn); err != nil {
-		return fmt.Errorf("keeping what the turn did: %w", err)
+	if err := t.writeTurns(); err != nil {
+		return err
 	}
 	if err := t.retain(); err != nil {
 		t.log.Warn("making room for what files were", "err", err)
+	}
+	return nil
+}
+
+// writeTurns writes down the turns that are not yet. mu and the store's lock are held.
+func (t *Tree) writeTurns() error {
+	for len(t.unkept) > 0 {
+		if err := t.writeTurn(t.unkept[0]); err != nil {
+			return fmt.Errorf("keeping what the turn of %s did: %w", t.unkept[0].Started.Format("15:04:05"), err)
+		}
+		t.unkept = t.unkept[1:]
 	}
 	return nil
 }
@@ -147,7 +162,7 @@ func (t *Tree) live() (map[sum]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, turn := range turns {
+	for _, turn := range append(turns, t.unkept...) {
 		for _, c := range turn.Changes {
 			if t.closed(c.Path) || c.From != "" && t.closed(c.From) {
 				continue

@@ -27,6 +27,9 @@ const (
 	maxPaths   = 256 << 20 // bytes of all of them
 )
 
+// noTime is why what was left is left out when the time of a look is over.
+const noTime = "there was no time"
+
 // scan is the first pass: what is there, by its stamps.
 type scan struct {
 	root  *root
@@ -86,7 +89,7 @@ func (s *scan) run(ctx context.Context) *manifest {
 	}
 	workers.Wait()
 	for _, dir := range append(s.queue, s.late...) {
-		s.found.note[dir] = "there was no time"
+		s.found.note[dir], s.found.cut = noTime, true
 	}
 	s.goOnWith()
 	return s.found
@@ -143,7 +146,7 @@ func (s *scan) visit(l *lister, dir string) {
 	s.busy--
 	switch {
 	case d.cut != "":
-		s.found.note[dir] = d.cut
+		s.found.note[dir], s.found.cut = d.cut, s.found.cut || d.cut == noTime
 	case errors.Is(err, fs.ErrNotExist): // gone meanwhile
 	case err != nil:
 		s.found.note[dir] = reason(err)
@@ -204,7 +207,7 @@ type directory struct {
 // entry takes a name; see [lister.list].
 func (d *directory) entry(name []byte, ask func(string) (info, error)) bool {
 	if d.n%512 == 511 && d.s.ctx.Err() != nil {
-		d.cut = "there was no time"
+		d.cut = noTime
 		return false
 	}
 	if d.n >= d.s.most || d.s.entries.Add(1) > maxEntries || d.s.bytes.Add(int64(len(d.dir)+len(name))) > d.s.paths {

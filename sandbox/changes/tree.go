@@ -61,9 +61,10 @@ type Tree struct {
 	// mu is held for a look, and for an undo: one at a time. It guards what follows.
 	mu      sync.Mutex
 	last    *manifest
-	version uint64 // of the rules, at the last look; 0 before the first
-	stored  int    // generation of the store, at the last look
-	dirty   bool   // last is newer than what is saved of it
+	version uint64  // of the rules, at the last look; 0 before the first
+	stored  int     // generation of the store, at the last look
+	dirty   bool    // last is newer than what is saved of it
+	unkept  []*Turn // could not be written down; an undo does that first
 }
 
 // Open opens a project's tree and mends an undo that was cut short. Close it.
@@ -104,9 +105,9 @@ func key(root string) string {
 func (t *Tree) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := errors.Join(t.save(), t.store.Close(), t.root.Close())
 	ctx, done := context.WithTimeout(context.Background(), t.o.Time)
 	defer done()
+	err := errors.Join(t.keepTurns(ctx), t.save(), t.store.Close(), t.root.Close())
 	return errors.Join(err, settle(ctx, t.o.Dir, t.o.Root))
 }
 
@@ -139,25 +140,47 @@ func (t *Tree) Begin(ctx context.Context) (*Before, error) {
 	return &Before{m}, nil
 }
 
+// keepTime is how long a turn that was compared waits to be kept, whatever became of
+// the time for the look.
+const keepTime = 2 * time.Second
+
 // End looks at the tree after a turn and says what is different. A turn that
 // changed something is kept for [Tree.Diff] and [Tree.Undo], under id, which must be in
-// the order of time, as UUIDs of version 7 are.
+// the order of time, as UUIDs of version 7 are. So is one of which that is not known,
+// as its files could not be compared: b is nil where they could not before it. An error
+// with a turn says that it is not kept yet; Undo does that before anything else.
 func (t *Tree) End(ctx context.Context, b *Before, session, id string) (*Turn, error) {
-	ctx, done := context.WithTimeout(ctx, t.o.Time)
+	looking, done := context.WithTimeout(ctx, t.o.Time)
 	defer done()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m, err := t.look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	turn := t.compare(ctx, b.m, m)
+	turn, failed := t.lookAgain(looking, b)
 	turn.ID, turn.Session, turn.Root = id, session, t.o.Root
 	if turn.Empty() {
 		return turn, nil
 	}
-	if err := t.keepTurn(ctx, turn); err != nil {
-		return turn, err
+	keeping, done := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
+	defer done()
+	t.unkept = append(t.unkept, turn)
+	kept := t.keepTurns(keeping)
+	if failed != nil {
+		return nil, errors.Join(failed, kept)
+	}
+	return turn, kept
+}
+
+// lookAgain compares the tree with what it was before a turn. mu is held.
+func (t *Tree) lookAgain(ctx context.Context, b *Before) (*Turn, error) {
+	if b == nil {
+		return &Turn{Started: time.Now(), Ended: time.Now(), Unknown: "the files could not be looked at before it"}, nil
+	}
+	m, err := t.look(ctx)
+	if err != nil {
+		return &Turn{Started: b.m.at, Ended: time.Now(), Unknown: err.Error()}, err
+	}
+	turn := t.compare(ctx, b.m, m)
+	if turn.Empty() && (b.m.cut || m.cut) {
+		turn.Unknown = "there was no time to look at all files"
 	}
 	return turn, nil
 }

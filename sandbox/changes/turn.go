@@ -131,13 +131,17 @@ type Turn struct {
 	// turn committed or changed the branch.
 	HeadBefore string `json:"headBefore,omitempty"`
 	HeadAfter  string `json:"headAfter,omitempty"`
+	// Unknown is why it is not known what the turn changed; empty when it is.
+	Unknown string `json:"unknown,omitempty"`
+	// Passed says that an undo has refused such a turn: the next one goes to an earlier turn.
+	Passed bool `json:"passed,omitempty"`
 	// Undone is when the turn was undone.
 	Undone *time.Time `json:"undone,omitempty"`
 }
 
-// Empty reports that nothing is different.
+// Empty reports that nothing is different, as far as one knows.
 func (t *Turn) Empty() bool {
-	return len(t.Changes) == 0 && t.More == 0 && len(t.Heavy) == 0 && t.HeadBefore == t.HeadAfter
+	return t.Unknown == "" && len(t.Changes) == 0 && t.More == 0 && len(t.Heavy) == 0 && t.HeadBefore == t.HeadAfter
 }
 
 // Files are the changes without plain directories: what people call changed files.
@@ -175,6 +179,9 @@ func (c *Change) String() string {
 // Notes are sentences about what the list of changes does not hold.
 func (t *Turn) Notes() []string {
 	var notes []string
+	if t.Unknown != "" {
+		notes = append(notes, "What it changed is not known: "+t.Unknown+".")
+	}
 	for _, h := range t.Heavy {
 		notes = append(notes, fmt.Sprintf("In %s %d files were created, %d modified, %d deleted; their content is not kept.", h.Dir, h.Created, h.Modified, h.Deleted))
 	}

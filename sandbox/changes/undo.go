@@ -54,7 +54,8 @@ type step struct {
 
 // Undo puts back what the last turn of a session that is not undone yet changed;
 // of all sessions when session is empty. Files that are not as the turn left them
-// are a [ConflictError]. All is put back or nothing, also when gander is killed
+// are a [ConflictError]. A turn of which it is not known what it changed is refused once, so
+// that nobody takes an earlier one for it. All is put back or nothing, also when gander is killed
 // meanwhile: the next Open or Undo mends it then. Commits, branches and the index of git
 // stay as they are.
 func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
@@ -70,21 +71,30 @@ func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 	if err := t.mend(); err != nil {
 		return nil, fmt.Errorf("ending an undo that was cut short: %w", err)
 	}
+	if err := t.writeTurns(); err != nil {
+		return nil, fmt.Errorf("nothing was undone, as the last turn is not kept: %w", err)
+	}
 	turn, err := t.Undoable(session)
 	if err != nil {
 		return nil, err
+	}
+	if turn.Unknown != "" {
+		turn.Passed = true
+		return nil, errors.Join(t.writeTurn(turn), fmt.Errorf("what the turn of %s changed is not known (%s), so nothing was undone; undo again to put back what an earlier turn changed", turn.Started.Format("15:04:05"), turn.Unknown))
 	}
 	return t.undo(turn)
 }
 
 // Undoable is the turn that Undo puts back, or [ErrNothing]. A turn that changed no file,
-// as one that only committed, is passed over.
+// as one that only committed, is passed over; not one of which that is not known.
 func (t *Tree) Undoable(session string) (*Turn, error) {
 	turns, err := t.Session(session)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(turns, func(turn *Turn) bool { return turn.Undone == nil && len(turn.Changes)+turn.More > 0 })
+	i := slices.IndexFunc(turns, func(turn *Turn) bool {
+		return turn.Undone == nil && (len(turn.Changes)+turn.More > 0 || turn.Unknown != "" && !turn.Passed)
+	})
 	if i < 0 {
 		return nil, ErrNothing
 	}

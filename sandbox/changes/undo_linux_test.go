@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gander.dev/gander/sandbox/changes"
 )
@@ -128,6 +129,90 @@ func TestUndoable(t *testing.T) {
 	turn, err := y.tree.Undoable(want.Session)
 	if err != nil || turn.ID != want.ID {
 		t.Errorf("turn %+v, %v; want %s", turn, err, want.ID)
+	}
+}
+
+// The look after a turn may use up its time, or the person cancels it: what it found is
+// kept all the same, so that no undo takes an earlier turn for that one.
+func TestATurnIsKeptWhenTheLookIsOutOfTime(t *testing.T) {
+	y := newYard(t)
+	y.write("good", "0")
+	y.turn(func() { y.write("good", "1") })
+	before, err := y.tree.Begin(t.Context())
+	y.must(err)
+	y.sh("for i in $(seq 40); do head -c 6000000 /dev/urandom > junk$i; done")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	turn, err := y.tree.End(ctx, before, "session", "turn-0002")
+	if err != nil || ctx.Err() == nil || len(turn.Changes) != 40 {
+		t.Fatalf("%d changes, %v, %v", len(turn.Changes), err, ctx.Err())
+	}
+	y.reopen()
+	u, err := y.undo()
+	if err != nil || u.Turn.ID != "turn-0002" || y.read("good") != "1" {
+		t.Errorf("undid %+v, %v; good says %q", u, err, y.read("good"))
+	}
+}
+
+// What a turn did that could not be written down is written before the next undo, and
+// nothing is undone when that fails.
+func TestATurnThatCouldNotBeKept(t *testing.T) {
+	y := newYard(t)
+	y.write("good", "0")
+	y.turn(func() { y.write("good", "1") })
+	turns, err := filepath.Glob(filepath.Join(y.store, "*", "turns"))
+	y.must(err)
+	before, err := y.tree.Begin(t.Context())
+	y.must(err)
+	y.write("junk", "x")
+	y.must(os.Rename(turns[0], turns[0]+"-away"))
+	y.must(os.WriteFile(turns[0], nil, 0o600))
+	turn, err := y.tree.End(t.Context(), before, "session", "turn-0002")
+	if err == nil || turn == nil || len(turn.Changes) != 1 {
+		t.Fatalf("%+v, %v", turn, err)
+	}
+	if _, err := y.undo(); err == nil || !strings.Contains(err.Error(), "nothing was undone") || y.read("good") != "1" || y.read("junk") != "x" {
+		t.Errorf("an undo says %v\n%s", err, y.state())
+	}
+	y.must(os.Remove(turns[0]))
+	y.must(os.Rename(turns[0]+"-away", turns[0]))
+	if u, err := y.undo(); err != nil || u.Turn.ID != "turn-0002" || y.read("good") != "1" || y.read("junk") != "(nothing)" {
+		t.Errorf("undid %+v, %v\n%s", u, err, y.state())
+	}
+}
+
+// Where it is not known what a turn changed, the next undo says so, and only the one after
+// it goes further back.
+func TestUndoOfWhatIsNotKnown(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name       string
+		begin, end context.Context
+	}{
+		{"no look before it", nil, t.Context()},
+		{"no time after it", t.Context(), over},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			y := newYard(t)
+			y.write("good", "0")
+			y.turn(func() { y.write("good", "1") })
+			var before *changes.Before
+			if tt.begin != nil {
+				var err error
+				before, err = y.tree.Begin(tt.begin)
+				y.must(err)
+			}
+			y.write("junk", "x")
+			_, _ = y.tree.End(tt.end, before, "session", "turn-0002")
+			y.reopen()
+			if _, err := y.undo(); err == nil || !strings.Contains(err.Error(), "is not known") || y.read("good") != "1" {
+				t.Errorf("an undo says %v, and good %q", err, y.read("good"))
+			}
+			if _, err := y.undo(); err != nil || y.read("good") != "0" || y.read("junk") != "x" {
+				t.Errorf("another says %v\n%s", err, y.state())
+			}
+		})
 	}
 }
 

@@ -129,21 +129,28 @@ func (c *comparer) failed(err error) {
 }
 
 // end looks at the files after a turn, records what is different and shows what no
-// tool call showed.
+// tool call showed. That the files could not be compared before the turn is kept, too: an
+// undo must not take an earlier turn for it.
 func (c *comparer) end(t *turn, before *changes.Before, shown shownDiffs) {
-	if before == nil {
+	if c == nil || c.tree == nil {
 		return
 	}
 	ctx, done := soonAfter(c.s.ctx, t.ctx, cancelledTime)
 	defer done()
 	found, err := c.tree.End(ctx, before, string(c.s.id), t.id)
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err != nil && found != nil:
+		c.s.tell("warning", fmt.Sprintf("What this turn changed in the project is not kept yet: %v. /undo tries that again first, and undoes nothing when it fails.", err))
+	case err != nil:
 		c.failed(err)
 	}
-	if found == nil || found.Empty() && len(found.NotCompared) == 0 {
-		return
+	if found == nil || before == nil || found.Empty() && len(found.NotCompared) == 0 {
+		return // or it was said when the turn began
 	}
 	rec := recordOf(found)
+	if err != nil {
+		rec.Snapshot = ""
+	}
 	if c.s.leaks.Check(leakChanged, marshal(rec)) == nil {
 		c.s.record(t.id, rec)
 	}

@@ -332,6 +332,38 @@ func TestACancelledTurnCanBeUndone(t *testing.T) {
 	}
 }
 
+// A turn that is shown and could not be kept is not said to be, and an undo does not take
+// an earlier one for it.
+func TestATurnThatIsNotKept(t *testing.T) {
+	p := newProject(t)
+	p.do = func(*fakeConv) { p.write(t, "a.txt", "good work\n") }
+	p.turnUpdates(t, "go")
+	turns, err := filepath.Glob(filepath.Join(p.opts.Changes.Dir, "*", "turns"))
+	if err != nil || len(turns) != 1 {
+		t.Fatal(turns, err)
+	}
+	if err := errors.Join(os.Rename(turns[0], turns[0]+"-away"), os.WriteFile(turns[0], nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.do = func(*fakeConv) { p.write(t, "junk", "x") }
+	p.turnUpdates(t, "go")
+	kept := p.kept(t, p.id)
+	if strings.Count(kept, `"snapshot"`) != 1 || !strings.Contains(kept, "is not kept yet") {
+		t.Errorf("recorded is %s", kept)
+	}
+	p.turnUpdates(t, "/undo")
+	if said := p.said(p.id); !strings.Contains(said, "nothing was undone") || p.read(t, "a.txt") != "good work\n" {
+		t.Errorf("a.txt says %q; said is %s", p.read(t, "a.txt"), said)
+	}
+	if err := errors.Join(os.Remove(turns[0]), os.Rename(turns[0]+"-away", turns[0])); err != nil {
+		t.Fatal(err)
+	}
+	p.turnUpdates(t, "/undo")
+	if _, err := os.Stat(filepath.Join(p.dir, "junk")); err == nil || p.read(t, "a.txt") != "good work\n" {
+		t.Errorf("a.txt says %q, junk: %v", p.read(t, "a.txt"), err)
+	}
+}
+
 // The look after a turn lasts on for a while when that is cancelled, and no longer.
 func TestSoonAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
