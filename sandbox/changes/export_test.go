@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -91,7 +92,7 @@ func (j *journal) runUntil(phase string) error {
 	if err := j.write(); err != nil {
 		return err
 	}
-	for _, p := range j.phases() {
+	for _, p := range j.phases(context.Background()) {
 		if err := p.do(); err != nil || p.name == phase {
 			return err
 		}
@@ -108,7 +109,7 @@ func UndoMeanwhile(t *Tree, session, before string, meanwhile func()) error {
 	if err := j.write(); err != nil {
 		return err
 	}
-	for _, p := range j.phases() {
+	for _, p := range j.phases(context.Background()) {
 		if p.name == before {
 			meanwhile()
 		}

@@ -83,13 +83,14 @@ func syncNames(dir *os.File) error {
 func (j *journal) newName(i int) string { return j.Stage + "/new-" + strconv.Itoa(i) }
 func (j *journal) oldName(i int) string { return j.Stage + "/old-" + strconv.Itoa(i) }
 
-// run does everything up to the point where nothing can fail any more.
-func (j *journal) run() error {
+// run does everything up to the point where nothing can fail any more. It heeds ctx until
+// files are put in place.
+func (j *journal) run(ctx context.Context) error {
 	j.directories()
 	if err := errors.Join(j.t.store.sync(), j.write()); err != nil {
 		return err
 	}
-	for _, phase := range j.phases() {
+	for _, phase := range j.phases(ctx) {
 		if err := phase.do(); err != nil {
 			return err
 		}
@@ -104,11 +105,11 @@ type phase struct {
 }
 
 // phases are what an undo does, in order.
-func (j *journal) phases() []phase {
+func (j *journal) phases(ctx context.Context) []phase {
 	return []phase{
 		{"openDirs", j.openDirs},
-		{"stage", j.stage},
-		{"takeAway", j.takeAway},
+		{"stage", func() error { return j.stage(ctx) }},
+		{"takeAway", func() error { return j.takeAway(ctx) }},
 		{"dropDirs", j.dropDirs},
 		{"makeDirs", j.makeDirs},
 		{"place", j.place},
@@ -153,13 +154,16 @@ func (j *journal) directories() {
 
 // stage writes what is put back into the stage, and notes that all of it is there. For
 // want of room it ends here.
-func (j *journal) stage() error {
+func (j *journal) stage(ctx context.Context) error {
 	if err := j.t.root.mkdir(j.Stage, 0o700); err != nil {
 		return fmt.Errorf("making room for the undo: %w", err)
 	}
 	for i, s := range j.Steps {
 		if s.Put == nil || s.Put.Type == TypeDir {
 			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if err := j.stageOne(i, s); err != nil {
 			return fmt.Errorf("writing what %s was: %w", s.Path, err)
@@ -199,10 +203,13 @@ func (t *Tree) ownerOfNew() (uid, gid int, ok bool) {
 
 // takeAway moves what is there into the stage, and looks at it there, where nobody
 // saves it any more: it must be what the turn left.
-func (j *journal) takeAway() error {
+func (j *journal) takeAway(ctx context.Context) error {
 	for i, s := range j.Steps {
 		if s.Want == nil || s.Want.Type == TypeDir {
 			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if err := j.t.root.move(string(s.Path), j.oldName(i)); err != nil {
 			return fmt.Errorf("moving %s away: %w", s.Path, err)
@@ -211,7 +218,7 @@ func (j *journal) takeAway() error {
 			return &ConflictError{Paths: []Path{s.Path}}
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // dropDirs removes directories that the turn made. One that is not empty stays,

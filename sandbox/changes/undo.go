@@ -56,14 +56,15 @@ type step struct {
 // of all sessions when session is empty. Files that are not as the turn left them
 // are a [ConflictError]. A turn of which it is not known what it changed is refused once, so
 // that nobody takes an earlier one for it. All is put back or nothing, also when gander is killed
-// meanwhile: the next Open or Undo mends it then. Commits, branches and the index of git
+// meanwhile: the next Open or Undo mends it then. When ctx ends before files are put in
+// place, all is as it was; after that it is carried out. Commits, branches and the index of git
 // stay as they are.
 func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
-	ctx, done := context.WithTimeout(ctx, time.Minute)
+	waiting, done := context.WithTimeout(ctx, time.Minute)
 	defer done()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	release, err := t.store.hold(ctx)
+	release, err := t.store.hold(waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 		turn.Passed = true
 		return nil, errors.Join(t.writeTurn(turn), fmt.Errorf("what the turn of %s changed is not known (%s), so nothing was undone; undo again to put back what an earlier turn changed", turn.Started.Format("15:04:05"), turn.Unknown))
 	}
-	return t.undo(turn)
+	return t.undo(ctx, turn)
 }
 
 // Undoable is the turn that Undo puts back, or [ErrNothing]. A turn that changed no file,
@@ -101,7 +102,7 @@ func (t *Tree) Undoable(session string) (*Turn, error) {
 	return turns[i], nil
 }
 
-func (t *Tree) undo(turn *Turn) (*Undone, error) {
+func (t *Tree) undo(ctx context.Context, turn *Turn) (*Undone, error) {
 	if turn.More > 0 {
 		return nil, fmt.Errorf("the turn changed %d files, more than are kept; use your version control to go back", len(turn.Changes)+turn.More)
 	}
@@ -111,9 +112,9 @@ func (t *Tree) undo(turn *Turn) (*Undone, error) {
 		return nil, err
 	}
 	j := &journal{t: t, Turn: turn.ID, Stage: stagePrefix + rand.Text()[:10], Steps: steps}
-	if err := j.run(); err != nil {
+	if err := j.run(ctx); err != nil {
 		if mended := j.rollBack(); mended != nil {
-			return nil, fmt.Errorf("%w; and taking back what was already done: %w", err, mended)
+			return nil, fmt.Errorf("%v; and taking back what was already done: %w", err, mended)
 		}
 		return nil, err
 	}

@@ -408,6 +408,41 @@ func TestUndoMendsWhatWasCutShort(t *testing.T) {
 	}
 }
 
+// endsAt is a context that has ended when it is asked for the nth time.
+type endsAt struct {
+	context.Context
+	left *int
+}
+
+func (c endsAt) Err() error {
+	if *c.left--; *c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// An undo that is cancelled leaves everything as it was, or is carried out.
+func TestUndoIsCancelled(t *testing.T) {
+	y := newYard(t)
+	y.sh("echo one > a; echo two > b; mkdir d; echo three > d/c")
+	before := y.state()
+	y.turn(func() { y.sh("echo x > a; echo y > b; rm -r d; echo z > new") })
+	after := y.state()
+	cancelled := 0
+	for ; cancelled < 50; cancelled++ {
+		_, err := y.tree.Undo(endsAt{context.Background(), new(cancelled)}, "session")
+		if err == nil {
+			break
+		}
+		if got := y.state(); !errors.Is(err, context.Canceled) || got != after {
+			t.Fatalf("cancelled at %d: %v\n%swant\n%s", cancelled, err, got, after)
+		}
+	}
+	if got := y.state(); got != before || cancelled < 6 {
+		t.Errorf("%d times it was cancelled, and is\n%swant\n%s", cancelled, got, before)
+	}
+}
+
 // What somebody saves between a crash and the mending stays.
 func TestMendingKeepsWhatWasSavedMeanwhile(t *testing.T) {
 	y := newYard(t)

@@ -364,6 +364,28 @@ func TestATurnThatIsNotKept(t *testing.T) {
 	}
 }
 
+// Who cancels an undo too late is told what it did.
+func TestAnUndoThatIsCancelledTooLate(t *testing.T) {
+	p := newProject(t)
+	p.do = func(*fakeConv) { p.write(t, "a.txt", "changed\n") }
+	p.turnUpdates(t, "go")
+	s, err := p.router.session(p.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.driver.released = func() {
+		p.cancel(t, p.id)
+		s.mu.Lock()
+		undo := s.queue[0]
+		s.mu.Unlock()
+		<-undo.ctx.Done()
+	}
+	p.wantStop(t, p.id, "/undo", acp.StopCancelled)
+	if said := p.said(p.id); !strings.Contains(said, "modified a.txt") || p.read(t, "a.txt") != "one\ntwo\n" {
+		t.Errorf("a.txt says %q; said is %s", p.read(t, "a.txt"), said)
+	}
+}
+
 // The look after a turn lasts on for a while when that is cancelled, and no longer.
 func TestSoonAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

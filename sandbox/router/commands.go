@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,10 +85,13 @@ func (t *turn) obey() *acp.PromptResponse {
 	if err != nil {
 		text = fmt.Sprintf("/%s: %s", t.command.name, errorText(err))
 	}
-	if t.ctx.Err() == nil && text != "" {
+	// Who cancels is told nothing, unless it came too late, or something is left to say.
+	if text != "" && (t.ctx.Err() == nil || err == nil || !errors.Is(err, context.Canceled)) {
+		ctx, done := soonAfter(t.s.ctx, t.ctx, cancelledTime)
+		defer done()
 		update := acp.MessageChunk(acp.AgentMessageChunk, "gander-"+newID(), strings.TrimRight(text, "\n")+"\n")
 		t.s.record(t.id, sessions.Update{Sent: []json.RawMessage{update}})
-		t.s.send(t.ctx, update)
+		t.s.send(ctx, update)
 	}
 	return &acp.PromptResponse{StopReason: acp.StopEndTurn}
 }

@@ -92,6 +92,7 @@ type fakeDriver struct {
 	isolated bool
 	holdErr  error         // of Hold
 	short    bool          // a hold is over before it is released
+	released func()        // when not nil, called as a hold is released
 	killErr  error         // of KillSince
 	slow     chan struct{} // Close waits for it when not nil
 
@@ -163,7 +164,13 @@ func (s *fakeSandbox) Hold(context.Context, time.Duration) (func() bool, error) 
 		return nil, sandbox.ErrGone
 	}
 	s.d.journal.add("hold")
-	return func() bool { s.d.journal.add("release"); return !s.d.short }, nil
+	return func() bool {
+		s.d.journal.add("release")
+		if s.d.released != nil {
+			s.d.released()
+		}
+		return !s.d.short
+	}, nil
 }
 
 func (s *fakeSandbox) Mark(context.Context) (sandbox.Mark, error) {
