@@ -166,7 +166,7 @@ func (c *ClientConn) RequestPermission(ctx context.Context, r *RequestPermission
 // does not fit in a frame.
 func (c *ClientConn) fitQuestion(ask *RequestPermissionRequest) json.RawMessage {
 	const envelope = 128 // what a request is besides its params
-	params, err := json.Marshal(ask)
+	params, err := marshal(ask)
 	if err != nil { // sending it will say so
 		return ask.ToolCall
 	}
@@ -174,7 +174,7 @@ func (c *ClientConn) fitQuestion(ask *RequestPermissionRequest) json.RawMessage 
 	if over <= 0 {
 		return ask.ToolCall
 	}
-	toolCall, _ := json.Marshal(ask.ToolCall) // as escaped as it will be sent
+	toolCall, _ := marshal(ask.ToolCall) // as it will be sent
 	return fitToolCall(toolCall, len(toolCall)-over)
 }
 
@@ -193,7 +193,8 @@ func (c *ClientConn) CreateElicitation(ctx context.Context, r *CreateElicitation
 }
 
 // Request sends the client any other request and returns its raw result. It
-// ends with ctx as RequestPermission does. params that do not fit in a frame are an error.
+// ends with ctx as RequestPermission does. Where params do not fit in a frame, nothing is
+// sent, and the error wraps ErrTooLarge.
 func (c *ClientConn) Request(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	return c.link.call(ctx, method, params)
 }

@@ -31,6 +31,10 @@ var ErrClosed = errors.New("acp: the connection is closed")
 // stopped reading and the memory set aside for it is used up.
 var ErrBacklog = errors.New("acp: the peer does not read")
 
+// ErrTooLarge is wrapped by what a request returns that does not fit in a frame: nothing of it
+// was sent.
+var ErrTooLarge = errors.New("acp: it does not fit in a frame")
+
 // Error is a JSON-RPC error, the only kind that reaches the wire. Message is one
 // short sentence that editors show; Data is any JSON value with the detail.
 type Error struct {

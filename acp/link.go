@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,8 @@ type link struct {
 
 	complaints int // of complain; of the reading goroutine only
 
-	asking chan struct{} // holds a token while a call is sent, or waits for room
+	asking chan struct{}   // holds a token while a call is sent, or waits for room
+	params json.RawMessage // of the call that is sent, nil without; of who holds asking
 	lastID atomic.Uint64
 	calls  sync.Map // ids of our calls that have no response yet, as uint64
 
@@ -283,14 +285,19 @@ func (l *link) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
 	}
 }
 
-// WriteObject implements jsonrpc2.ObjectStream for our calls and notifications.
+// WriteObject implements jsonrpc2.ObjectStream for our calls and notifications. The
+// library would encode parameters three times over, and write each <, > and & of them as
+// six bytes: those of calls are put in here.
 func (l *link) WriteObject(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
+	if e := openEnvelope(line); e.id != nil && l.params != nil {
+		line = slices.Concat(line[:len(line)-1], []byte(`,"params":`), l.params, []byte("}"))
+	}
 	if !l.fits(line) {
-		return fmt.Errorf("a message of %d bytes is more than the %d that fit in a frame", len(line), l.limit)
+		return fmt.Errorf("%w: it has %d bytes of %d", ErrTooLarge, len(line), l.limit)
 	}
 	return l.out.put(frame{line: line})
 }
@@ -309,8 +316,7 @@ func (l *link) call(ctx context.Context, method string, params any) (json.RawMes
 		return nil, err
 	}
 	id := l.lastID.Add(1)
-	l.calls.Store(id, nil)
-	waiter, err := l.rpc.DispatchCall(ctx, method, params, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
+	waiter, err := l.dispatch(ctx, id, method, params)
 	<-l.asking
 	if err != nil {
 		l.calls.Delete(id)
@@ -323,6 +329,18 @@ func (l *link) call(ctx context.Context, method string, params any) (json.RawMes
 		return nil, ctx.Err()
 	}
 	return result, callError(err)
+}
+
+// dispatch sends a call, whose turn it is.
+func (l *link) dispatch(ctx context.Context, id uint64, method string, params any) (w jsonrpc2.Waiter, err error) {
+	if params != nil {
+		if l.params, err = marshal(params); err != nil {
+			return w, err
+		}
+		defer func() { l.params = nil }()
+	}
+	l.calls.Store(id, nil)
+	return l.rpc.DispatchCall(ctx, method, nil, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
 }
 
 // turn waits until it is a call's turn to be sent, which l.asking holds: one at a time, and

@@ -322,7 +322,7 @@ func TestFrameLimit(t *testing.T) {
 			return endTurn(), err
 		case "request":
 			_, err := agent.client.Request(ctx, "fs/write_text_file", map[string]string{"content": long})
-			if err == nil || !strings.Contains(err.Error(), "fit in a frame") {
+			if !errors.Is(err, acp.ErrTooLarge) {
 				t.Errorf("got %v", err)
 			}
 			return endTurn(), nil

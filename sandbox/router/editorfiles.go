@@ -323,12 +323,16 @@ func (b *backend) readEditor(ctx context.Context, path string) (text string, err
 	return text, err
 }
 
-// writeEditor has the editor change a file, or is errNotEditors.
+// writeEditor has the editor change a file, or is errNotEditors. That is also when the text
+// does not fit in a message to the editor and the disk will do.
 func (b *backend) writeEditor(ctx context.Context, path, text string) error {
 	if !b.s.r.client.Capabilities().FS.WriteTextFile {
 		return errNotEditors
 	}
-	return b.reach(ctx, path, true, func(ctx context.Context, real string) error {
+	if len(text) > maxText {
+		return fmt.Errorf("the text has %d bytes, more than the %d that pass", len(text), maxText)
+	}
+	err := b.reach(ctx, path, true, func(ctx context.Context, real string) error {
 		_, err := b.s.r.client.Request(ctx, methodWriteTextFile, map[string]any{"sessionId": b.s.id, "path": real, "content": text})
 		if e, ok := errors.AsType[*acp.Error](err); ok && e.Code == acp.CodeMethodNotFound {
 			return errNotEditors
@@ -338,6 +342,37 @@ func (b *backend) writeEditor(ctx context.Context, path, text string) error {
 		}
 		return nil
 	})
+	if errors.Is(err, acp.ErrTooLarge) { // nothing was sent
+		return b.passOver(ctx, path)
+	}
+	return err
+}
+
+// passOver is errNotEditors for a file whose text is too large for the editor, unless the
+// editor has text of it that nobody saved: whoever reads the file gets that, and would
+// not find what was written to the disk.
+func (b *backend) passOver(ctx context.Context, path string) error {
+	unsaved, err := b.readEditor(ctx, path)
+	if err == nil {
+		saved, err := b.readInside(ctx, path)
+		if err != nil && unsaved != "" || err == nil && !sameToEditors(saved, unsaved) {
+			return fmt.Errorf("the text is too large to be handed to the editor, and what the editor has of %s is not what is on the disk: have it saved or closed there, and read it again", path)
+		}
+	} else if !errors.Is(err, errNotEditors) {
+		return err
+	}
+	if name, ok := b.shown(path); ok {
+		b.s.notice("info", name+" is too large to be handed to your editor, and is written to the disk.")
+	}
+	return errNotEditors
+}
+
+// sameToEditors compares texts as editors give them, which show neither a byte order mark nor how lines end.
+func sameToEditors(a, b string) bool {
+	plain := func(s string) string {
+		return strings.ReplaceAll(strings.TrimPrefix(s, "\ufeff"), "\r\n", "\n")
+	}
+	return plain(a) == plain(b)
 }
 
 // insidePath is where ordinary programs are in every sandbox.

@@ -567,3 +567,66 @@ func TestFilesThatThePolicyProtects(t *testing.T) {
 		t.Errorf("the editor was asked for %q and changed %q", e.reads, got)
 	}
 }
+
+// runningDriver makes sandboxes whose programs run here.
+type runningDriver struct{ *fakeDriver }
+
+func (d runningDriver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	sb, err := d.fakeDriver.Create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &gitSandbox{fakeSandbox: sb.(*fakeSandbox)}, nil
+}
+
+// Text that does not fit in a message to the editor, as it is sent, is written in the
+// sandbox, and the person is told, unless the editor has unsaved text of that file; what
+// is more than may pass is refused.
+func TestLargeTextsForTheEditor(t *testing.T) {
+	project := t.TempDir()
+	writeFile(t, project, "saved", "\ufeffunsaved 1\r\nunsaved 2\nunsaved 3\n")
+	writeFile(t, project, "unsaved", "saved 1\n")
+	html, plain := strings.Repeat("<b>&amp;", 100_000), strings.Repeat("x", 1_100_000)
+	var asking func(sandbox.FileRequest) sandbox.FileAnswer
+	r, e := fileRig(t, func(ask func(string, map[string]any) (string, error)) {
+		if _, err := ask(methodWriteTextFile, map[string]any{"path": project + "/html", "content": html}); err != nil {
+			t.Errorf("markup of %d bytes, which fit: %v", len(html), err)
+		}
+		for _, name := range []string{"unsaved", "not there"} { // but the editor has text of it
+			_, err := ask(methodWriteTextFile, map[string]any{"path": filepath.Join(project, name), "content": plain})
+			if err == nil || !strings.Contains(err.Error(), "is not what is on the disk") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if a := asking(sandbox.FileRequest{Path: project + "/saved", Write: true, Text: plain}); !a.NoBuffer {
+			t.Errorf("by the door, what does not fit: %+v", a)
+		}
+		_, err := ask(methodWriteTextFile, map[string]any{"path": project + "/saved", "content": plain})
+		if got, _ := os.ReadFile(project + "/saved"); err != nil || len(got) > 0 { // the fake's programs read nothing
+			t.Errorf("the sandbox did not write what does not fit: %v", err)
+		}
+		if a := asking(sandbox.FileRequest{Path: project + "/unsaved", Write: true, Text: plain}); !strings.Contains(a.Error, "is not what is on the disk") {
+			t.Errorf("by the door, what the editor has unsaved: %+v", a)
+		}
+		if a := asking(sandbox.FileRequest{Path: project + "/.env", Write: true, Text: plain}); !strings.Contains(a.Error, "restricted") {
+			t.Errorf("a closed file: %.200s", a.Error)
+		}
+		if a := asking(sandbox.FileRequest{Path: project + "/saved", Write: true, Text: strings.Repeat("x", maxText+1)}); !strings.Contains(a.Error, "more than the 8388608") {
+			t.Errorf("more than may pass: %.200s", a.Error)
+		}
+	}, func(r *rig) {
+		r.opts.Agents[0] = toolUser{r.agent}
+		r.opts.Tools = ToolsDeveloper
+		r.opts.Drivers = []sandbox.Driver{runningDriver{r.driver}}
+	})
+	s := r.editor.NewSession(t, project)
+	r.journal.wait(t, "open duck mode= model= resume=", 1)
+	asking = doorTo(t, r)
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	if e.written[project+"/html"] != html || len(e.written) != 1 {
+		t.Errorf("the editor changed %q", slices.Collect(maps.Keys(e.written)))
+	}
+	if got := r.editor.Text(s.SessionID, acp.AgentThoughtChunk); strings.Count(got, "is too large to be handed to your editor") != 1 || !strings.Contains(got, "saved is too large") {
+		t.Errorf("the person was told %s", got)
+	}
+}

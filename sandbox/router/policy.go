@@ -336,16 +336,24 @@ func printable(name string) string {
 	return quoted
 }
 
-// denied tells the person why a program inside was refused a file.
-func (b *backend) denied(d sandbox.Denial) {
-	path := d.Path
+// shown is a path as the person is told of it, unless it has a secret in it.
+func (b *backend) shown(path string) (name string, ok bool) {
 	if b.s.leaks.Check(leakSaid, []byte(path)) != nil {
-		return
+		return "", false
 	}
 	if rel, err := filepath.Rel(b.s.cwd, path); err == nil && filepath.IsLocal(rel) {
 		path = rel
 	}
-	name := printable(path)
+	return printable(path), true
+}
+
+// denied tells the person why a program inside was refused a file.
+func (b *backend) denied(d sandbox.Denial) {
+	path := d.Path
+	name, ok := b.shown(path)
+	if !ok {
+		return
+	}
 	text := fmt.Sprintf("%s is closed by .gooseignore: %s or a command of it was refused access (%s).", name, b.agent.Name(), d.Operation)
 	switch {
 	case d.Rule == sandbox.HiddenByGit:

@@ -110,7 +110,7 @@ type gitProcess struct {
 }
 
 func (p *gitProcess) PID() int                             { return p.cmd.Process.Pid }
-func (p *gitProcess) Stdin() io.WriteCloser                { return nil }
+func (p *gitProcess) Stdin() io.WriteCloser                { return discardCloser{io.Discard} }
 func (p *gitProcess) Stdout() io.Reader                    { return &p.out }
 func (p *gitProcess) Stderr() io.Reader                    { return &p.errs }
 func (p *gitProcess) Signal(context.Context, string) error { return nil }
@@ -118,6 +118,10 @@ func (p *gitProcess) Kill(context.Context) error           { return nil }
 func (p *gitProcess) Wait(context.Context) (sandbox.ExitStatus, error) {
 	return sandbox.ExitStatus{Code: p.cmd.ProcessState.ExitCode()}, nil
 }
+
+type discardCloser struct{ io.Writer }
+
+func (discardCloser) Close() error { return nil }
 
 // gitIn runs git commands in a project.
 func gitIn(t *testing.T, dir, script string) {
