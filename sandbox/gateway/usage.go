@@ -103,6 +103,9 @@ func (u *usageReader) json(b byte) {
 			u.keys[u.depth] = ""
 		}
 	case b == '}' || b == ']':
+		if u.depth == 0 { // nothing was begun
+			return
+		}
 		if u.depth--; u.taken != nil && u.depth == u.outside {
 			u.take()
 		}
