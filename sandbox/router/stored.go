@@ -108,8 +108,10 @@ func (r *Router) ForkSession(ctx context.Context, req *acp.ForkSessionRequest) (
 		return nil, notFound(req.SessionID, err)
 	}
 	s, err := r.reopen(ctx, stored{id, cwd, req.AdditionalDirectories, aliases(req.Meta)})
-	if err != nil {
-		return nil, err
+	if err != nil { // nobody knows of the copy, be it that the client is gone
+		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), settingTime)
+		defer done()
+		return nil, errors.Join(err, r.kept().Erase(ctx, id))
 	}
 	s.takeServers(req.MCPServers)
 	acp.AfterReply(ctx, s.announce)

@@ -774,3 +774,25 @@ func TestWeakerIsInTheTitle(t *testing.T) {
 		t.Errorf("the agent's own was changed: %q", third.titles(id))
 	}
 }
+
+// TestRefusedForkLeavesNothing: a fork that is refused is not in the list.
+func TestRefusedForkLeavesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	cwd := t.TempDir()
+	id := r.editor.NewSession(t, cwd).SessionID
+	r.wantStop(t, id, "x", acp.StopEndTurn)
+	for _, req := range []acp.ForkSessionRequest{
+		{AdditionalDirectories: []string{"/not/there"}},
+		{Meta: json.RawMessage(`{"sessionKey":"none"}`)},
+		{Meta: json.RawMessage(`{"agent":"none"}`)},
+	} {
+		req.SessionID, req.CWD = id, cwd
+		if _, err := r.editor.Conn.ForkSession(t.Context(), &req); err == nil {
+			t.Errorf("%+v was not refused", req)
+		}
+	}
+	l, err := r.editor.Conn.ListSessions(t.Context(), &acp.ListSessionsRequest{})
+	if err != nil || len(l.Sessions) != 1 || l.Sessions[0].SessionID != id {
+		t.Errorf("left are %+v, %v", l, err)
+	}
+}
