@@ -40,9 +40,11 @@ type fleet struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	// mu guards followed, the runs whose keepers are started again when they die.
+	// mu guards followed, the runs whose keepers are started again when they die, and
+	// ending, those that are to end, whatever could be noted of that.
 	mu       sync.Mutex
 	followed map[string]bool
+	ending   map[string]bool
 }
 
 var _ controlplane.Fleet = (*fleet)(nil)
@@ -53,7 +55,7 @@ func (a *app) newFleet(w *wiring) (*fleet, error) {
 		return nil, fmt.Errorf("finding gander's own program, which runs are kept by: %w", err)
 	}
 	f := &fleet{
-		w: w, home: a.cfg.Home, exe: exe, log: a.log, followed: map[string]bool{},
+		w: w, home: a.cfg.Home, exe: exe, log: a.log, followed: map[string]bool{}, ending: map[string]bool{},
 		args: []string{"--home", a.cfg.Home, "--log-format", "json", "--log-level", a.cfg.Log.Level},
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -296,8 +298,7 @@ func (f *fleet) keepUp(dir keeper.Dir) {
 		if f.ctx.Err() != nil {
 			return
 		}
-		spec, specErr := dir.Spec()
-		if specErr != nil || spec.Desired == keeper.Stopped {
+		if f.ends(dir) {
 			return
 		}
 		if err == nil {
@@ -312,10 +313,22 @@ func (f *fleet) keepUp(dir keeper.Dir) {
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, maxKeepWait)
+		if f.ends(dir) {
+			return
+		}
 		if err := f.revive(f.ctx, dir); err != nil {
 			f.log.Error("a run cannot go on", "run", dir.RunID, "err", err)
 		}
 	}
+}
+
+// ends reports whether a run is not to go on.
+func (f *fleet) ends(dir keeper.Dir) bool {
+	f.mu.Lock()
+	ending := f.ending[dir.RunID]
+	f.mu.Unlock()
+	spec, err := dir.Spec()
+	return ending || err != nil || spec.Desired == keeper.Stopped
 }
 
 // revive starts a keeper for a run that has none; one with the lock is about to answer.
@@ -374,21 +387,29 @@ func (f *fleet) deliver(ctx context.Context) error {
 }
 
 // Stop implements controlplane.Fleet. Of a run whose keeper has died a new one says
-// that it has stopped.
+// that it has stopped. A keeper that lives is asked also when nothing can be noted.
 func (f *fleet) Stop(ctx context.Context, runID string) error {
 	dir, err := keeper.RunDir(f.home, runID)
-	if err == nil {
-		err = dir.SetDesired(keeper.Stopped)
-	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", controlplane.ErrNotRunning, err)
 	}
+	f.mu.Lock()
+	f.ending[runID] = true
+	f.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	if err := f.revive(ctx, dir); err != nil {
-		return steered(err)
+	if err = dir.SetDesired(keeper.Stopped); err == nil || dir.Kept() {
+		if err = f.revive(ctx, dir); err == nil {
+			err = keeper.NewClient(dir).Stop(ctx)
+		}
 	}
-	return steered(keeper.NewClient(dir).Stop(ctx))
+	switch {
+	case err == nil:
+		return nil
+	case dir.Kept(): // whatever has gone wrong, it is not over
+		return fmt.Errorf("%w: %w; try again", controlplane.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", controlplane.ErrNotRunning, err)
 }
 
 // steered is an error of a keeper as the control plane knows it.

@@ -2,13 +2,19 @@ package main
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gofrs/flock"
 
 	"gander.dev/gander/sandbox/controlplane"
 	"gander.dev/gander/sandbox/keeper"
@@ -60,7 +66,7 @@ func TestKeeperEndsAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := &fleet{w: &wiring{}, home: t.TempDir(), exe: exe, log: slog.New(slog.DiscardHandler)}
+			f := &fleet{w: &wiring{}, home: t.TempDir(), exe: exe, log: slog.New(slog.DiscardHandler), ending: map[string]bool{}}
 			dir, err := keeper.RunDir(f.home, "run1")
 			if err == nil {
 				err = dir.Write(keeper.Spec{RunID: "run1", Desired: test.desired}, "token")
@@ -82,6 +88,83 @@ func TestKeeperEndsAtOnce(t *testing.T) {
 	}
 }
 
+// Only a run that no keeper has is not running: one whose keeper lives is asked whatever
+// is wrong with its directory, and is not taken for stopped when its keeper fails.
+func TestStopAsksWhoLives(t *testing.T) {
+	breakOff := func(w http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_ = conn.Close()
+		}
+	}
+	for name, test := range map[string]struct {
+		damaged, kept bool
+		stop          http.HandlerFunc
+		want          error
+	}{
+		"damaged":                   {true, true, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }, nil},
+		"damaged, and it fails":     {true, true, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no room", 500) }, controlplane.ErrUnavailable},
+		"its answer breaks off":     {false, true, breakOff, controlplane.ErrUnavailable},
+		"damaged, without a keeper": {true, false, nil, controlplane.ErrNotRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home, err := os.MkdirTemp("", "fleet") // short, for the socket
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(home) })
+			f := &fleet{w: &wiring{}, home: home, exe: "/nowhere", log: slog.New(slog.DiscardHandler), ending: map[string]bool{}}
+			dir, err := keeper.RunDir(home, "run1")
+			if err == nil {
+				err = dir.Write(keeper.Spec{RunID: "run1", Desired: keeper.Running}, "token")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.damaged {
+				spec := filepath.Join(dir.Path, "run.json")
+				if err := errors.Join(os.Remove(spec), os.Mkdir(spec, 0o700)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.kept {
+				playKeeper(t, dir, test.stop)
+			}
+			if err := f.Stop(t.Context(), "run1"); !errors.Is(err, test.want) {
+				t.Errorf("stopping it: %v, want %v", err, test.want)
+			}
+			if !f.ends(dir) {
+				t.Error("its keeper is started again")
+			}
+		})
+	}
+}
+
+// playKeeper holds the lock of a run and answers on its socket; stop answers a stop.
+func playKeeper(t *testing.T, dir keeper.Dir, stop http.HandlerFunc) {
+	t.Helper()
+	lock := flock.New(filepath.Join(dir.Path, "keeper.lock"))
+	if mine, err := lock.TryLock(); !mine {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lock.Unlock() })
+	socket := filepath.Join(dir.Path, "keeper.sock")
+	l, err := net.Listen("unix", socket)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir.Path, "keeper.addr"), []byte(socket), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+	mux.HandleFunc("POST /stop", stop)
+	s := httptest.NewUnstartedServer(mux)
+	_ = s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+}
+
 // A run that could not be started is gone, and its log with it: the error has the log's last
 // words. One that cannot go on stays, and its error names the log.
 func TestErrorNamesALogThatIsThere(t *testing.T) {
@@ -89,7 +172,7 @@ func TestErrorNamesALogThatIsThere(t *testing.T) {
 	if err := os.WriteFile(exe, []byte("#!/bin/sh\necho 'gander: no room' >&2\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{w: &wiring{}, home: t.TempDir(), exe: exe, log: slog.New(slog.DiscardHandler)}
+	f := &fleet{w: &wiring{}, home: t.TempDir(), exe: exe, log: slog.New(slog.DiscardHandler), ending: map[string]bool{}}
 	dir, err := keeper.RunDir(f.home, "run1")
 	if err == nil {
 		err = dir.Write(keeper.Spec{RunID: "run1", Desired: keeper.Running}, "token")

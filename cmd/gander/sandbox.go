@@ -148,12 +148,10 @@ func (a *app) stopSandbox(ctx context.Context, id string) error {
 
 // stopRun ends an unattended run by its keeper.
 func (a *app) stopRun(ctx context.Context, dir keeper.Dir) error {
-	if err := dir.SetDesired(keeper.Stopped); err != nil { // gander serve does not start another keeper then
-		return err
-	}
+	noted := dir.SetDesired(keeper.Stopped) // gander serve does not start another keeper then
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
-	return keeper.NewClient(dir).Stop(ctx)
+	return errors.Join(noted, keeper.NewClient(dir).Stop(ctx))
 }
 
 // clearAway clears away what killed ganders left, also sessions of which nothing was to

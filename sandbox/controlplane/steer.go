@@ -309,16 +309,20 @@ func (p *Plane) stop(w http.ResponseWriter, r *http.Request) error {
 }
 
 // stopRun keeps first what is wanted: should this process end on the way, the next one
-// does not start the run again.
+// does not start the run again. Where it cannot be kept, on a full disk for one, the run is
+// stopped all the same. One that has ended is asked whether it really has.
 func (p *Plane) stopRun(ctx context.Context, run *Run) error {
 	if !run.live() && run.Desired == DesiredStopped {
-		return nil
+		if _, err := p.o.Fleet.Status(ctx, run.RunID); errors.Is(err, ErrNotRunning) {
+			return nil
+		}
 	}
-	if err := p.want(ctx, run.RunID, DesiredStopped); err != nil {
-		return err
-	}
+	noted := p.want(ctx, run.RunID, DesiredStopped)
 	if err := p.o.Fleet.Stop(ctx, run.RunID); err != nil && !errors.Is(err, ErrNotRunning) {
-		return fmt.Errorf("stopping run %s: %w", run.RunID, err)
+		return errors.Join(noted, fmt.Errorf("stopping run %s: %w", run.RunID, err))
+	}
+	if noted != nil {
+		return fmt.Errorf("run %s was stopped, which could not be noted: %w", run.RunID, noted)
 	}
 	return p.change(ctx, run.RunID, func(t *tx, r *Run) error { return p.endRun(t, r, telemetry.Stopped, "") })
 }

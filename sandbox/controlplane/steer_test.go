@@ -189,6 +189,28 @@ func TestEndDuringAnOrder(t *testing.T) {
 	begin(t, s, nil)
 }
 
+// A run is stopped when its keeper has stopped it: until then it keeps its workspace, and
+// one that was taken for ended and has a keeper is stopped.
+func TestStopThatFails(t *testing.T) {
+	s := planetest.Start(t, planetest.Options{})
+	run := begin(t, s, nil)
+	s.Fleet.Fail = func(order, _ string) error {
+		if order == "stop" {
+			return fmt.Errorf("no room: %w", controlplane.ErrUnavailable)
+		}
+		return nil
+	}
+	want(t, s, 503, "POST", "/api/sandbox/stop", nil)
+	want(t, s, 409, "POST", "/api/sandbox/start", map[string]any{"agentType": "goose"})
+	s.Fleet.Fail = nil
+	s.Fleet.Emit(run, telemetry.Event{Type: telemetry.StateChange, State: telemetry.Stopped})
+	sent(t, s, run)
+	want(t, s, 200, "POST", "/api/sandbox/stop", map[string]any{"runId": run})
+	if !slices.Contains(s.Fleet.Orders(), "stop "+run) {
+		t.Errorf("a keeper that lives was not told to stop: %q", s.Fleet.Orders())
+	}
+}
+
 // A workspace is also what is above it and below it.
 func TestWorkspacesWithinOneAnother(t *testing.T) {
 	s := planetest.Start(t, planetest.Options{})

@@ -41,10 +41,7 @@ func (k *keeper) write(e telemetry.Event) {
 		j.State = string(e.State)
 	}
 	if j != k.journal {
-		k.journal = j
-		if err := writeJSON(k.state("keeper.json"), j); err != nil {
-			k.log.Error("the journal of the run cannot be written", "err", err)
-		}
+		k.note(j)
 	}
 	e.Agent = k.o.Agent.Name()
 	if e.Time == 0 {
@@ -52,6 +49,16 @@ func (k *keeper) write(e telemetry.Event) {
 	}
 	if err := k.append(e); err != nil {
 		k.log.Error("an event is lost: it cannot be written to the spool", "type", e.Type, "err", err)
+	}
+}
+
+// note puts a journal in the place of the last one; emitting is held.
+func (k *keeper) note(j journal) {
+	k.mu.Lock()
+	k.journal = j
+	k.mu.Unlock()
+	if err := writeJSON(k.state("keeper.json"), j); err != nil {
+		k.log.Error("the journal of the run cannot be written", "err", err)
 	}
 }
 

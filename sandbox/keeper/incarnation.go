@@ -301,15 +301,13 @@ func (in *incarnation) denied(d sandbox.Denial) {
 // what is asked for from now on the loop is told.
 func (k *keeper) up(info sandbox.Info, l *process, start loop.Start) {
 	k.emitting.Lock()
-	k.journal.Made++
-	if err := writeJSON(k.state("keeper.json"), k.journal); err != nil {
-		k.log.Error("the journal of the run cannot be written", "err", err)
-	}
-	last := k.journal.Iteration
+	j := k.journal
+	j.Made++
+	k.note(j)
 	k.emitting.Unlock()
 	k.mu.Lock()
 	start.Paused, start.Prompt, start.Saved = k.spec.Desired == Paused, k.prompts.current(), k.saved.forStart()
-	start.Saved.Iteration = max(start.Saved.Iteration, last)
+	start.Saved.Iteration = max(start.Saved.Iteration, j.Iteration)
 	_ = l.send(loop.Command{Type: loop.CommandStart, Start: &start}) // the first one: there is room
 	k.phase, k.trouble, k.box, k.loop = Up, "", info, l
 	k.mu.Unlock()

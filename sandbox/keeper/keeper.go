@@ -109,12 +109,13 @@ type keeper struct {
 	life    context.Context // ends when nothing is to run any more
 	halt    context.CancelFunc
 
-	// emitting is held while an event is numbered and written; it guards journal.
+	// emitting is held while an event is numbered and written, which takes as long as
+	// there is no room for it: nothing that has to be answered waits for it.
 	emitting sync.Mutex
-	journal  journal
 
-	// mu guards what follows.
+	// mu guards what follows. journal is changed with emitting held, too.
 	mu      sync.Mutex
+	journal journal
 	spec    Spec
 	saved   saved
 	phase   Phase
@@ -251,14 +252,14 @@ func (k *keeper) wanted() Desired {
 
 // over reports whether the loop has ended by itself.
 func (k *keeper) over() bool {
-	k.emitting.Lock()
-	defer k.emitting.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return final(k.journal.State)
 }
 
 // fresh reports whether no sandbox was made for this run yet, by any keeper.
 func (k *keeper) fresh() bool {
-	k.emitting.Lock()
-	defer k.emitting.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return k.journal.Made == 0
 }

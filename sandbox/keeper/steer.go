@@ -36,25 +36,29 @@ func (k *keeper) want(d Desired) error {
 	return err
 }
 
-// stop ends the run and returns when nothing of it runs any more.
+// stop ends the run, also when that cannot be noted, and returns when nothing of it runs
+// any more. The error says that a later keeper may not know of it.
 func (k *keeper) stop(ctx context.Context) error {
 	k.mu.Lock()
 	err := k.want(Stopped)
-	if err == nil {
-		k.phase = Stopping
-		_ = k.command(loop.Command{Type: loop.CommandStop}) // without it, its sandbox is closed all the same
-	}
+	k.spec.Desired, k.phase = Stopped, Stopping
+	_ = k.command(loop.Command{Type: loop.CommandStop}) // without it, its sandbox is closed all the same
 	k.mu.Unlock()
-	if err != nil {
-		return err
-	}
 	k.halt()
 	select {
 	case <-k.halted:
-		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("stopping run %s: %w", k.dir.RunID, ctx.Err())
+		return errors.Join(err, fmt.Errorf("stopping run %s: %w", k.dir.RunID, ctx.Err()))
 	}
+	if err == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.want(Stopped); err != nil { // there may be room again, as the sandbox's home is gone
+		return fmt.Errorf("nothing of run %s runs any more, and that cannot be noted: %w", k.dir.RunID, err)
+	}
+	return nil
 }
 
 // pause lets the iteration that runs end; none follows, also after a restart.
@@ -140,13 +144,12 @@ func (k *keeper) message(text string) error {
 // maxMessages bounds the operator's messages that no loop has heard.
 const maxMessages = 20
 
-// status is how the run is.
+// status is how the run is, also while events wait to be written.
 func (k *keeper) status() Status {
-	k.emitting.Lock()
-	j, seq := k.journal, k.spool.Last()
-	k.emitting.Unlock()
+	seq := k.spool.Last()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	j := k.journal
 	s := Status{
 		RunID: k.dir.RunID, PID: os.Getpid(), Phase: k.phase, Error: k.trouble,
 		Sandbox: k.box.ID, Driver: k.box.Driver, Made: j.Made, Seq: seq, Iteration: j.Iteration, Vitals: k.vitals,
