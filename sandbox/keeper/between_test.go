@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/telemetry"
 )
 
 // What is asked while no loop runs, the next one starts with.
@@ -200,6 +202,36 @@ func TestUnheardMessagesAreBounded(t *testing.T) {
 		if err := r.client.Message(t.Context(), fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := r.client.Message(t.Context(), "one more"); !errors.Is(err, ErrBusy) {
+		t.Errorf("one message more: %v", err)
+	}
+}
+
+// A loop that has heard of messages, and runs no iteration that gets them, keeps no more
+// than so many: what it could not keep is not taken.
+func TestHeardMessagesAreBounded(t *testing.T) {
+	var heard atomic.Int64
+	r := newRig(t, func(l *fakeLoop) {
+		s := loop.Saved{Paused: true}
+		for {
+			c, ok := l.until(loop.CommandMessage)
+			if !ok {
+				return
+			}
+			s.Heard++
+			s.Messages = append(s.Messages, c.Message)
+			l.line(loop.Output{Saved: &s})
+			l.line(loop.Output{Vitals: &telemetry.Vitals{}}) // it is read when the one before is kept
+			heard.Add(1)
+		}
+	})
+	r.start()
+	for i := range maxMessages {
+		if err := r.client.Message(t.Context(), fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the loop to hear it", func() bool { return heard.Load() == int64(i)+1 })
 	}
 	if err := r.client.Message(t.Context(), "one more"); !errors.Is(err, ErrBusy) {
 		t.Errorf("one message more: %v", err)

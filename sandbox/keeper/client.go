@@ -19,8 +19,8 @@ var ErrNoKeeper = errors.New("no keeper of the run answers")
 // ErrNoLoop is returned for what needs a running loop while there is none.
 var ErrNoLoop = errors.New("the loop does not run at the moment")
 
-// ErrBusy is returned for what the loop cannot be told, as it has not read what came before.
-var ErrBusy = errors.New("the loop does not read what it is told: try again later, or stop the run")
+// ErrBusy is returned for what the loop cannot be told, as it has not got to what came before.
+var ErrBusy = errors.New("the loop has not got to what it was told before: try again later, or stop the run")
 
 // A Client talks to the keeper of a run. It is safe for concurrent use.
 type Client struct {

@@ -131,7 +131,7 @@ func (k *keeper) message(text string) error {
 	switch {
 	case k.spec.Desired == Stopped:
 		return ErrNoLoop
-	case len(k.saved.Unheard) == maxMessages:
+	case len(k.saved.Messages)+len(k.saved.Unheard) >= maxMessages: // a loop drops the oldest of more
 		return ErrBusy
 	}
 	if err := k.command(loop.Command{Type: loop.CommandMessage, Message: text}); err != nil && !errors.Is(err, ErrNoLoop) {
@@ -141,7 +141,8 @@ func (k *keeper) message(text string) error {
 	return k.save()
 }
 
-// maxMessages bounds the operator's messages that no loop has heard.
+// maxMessages bounds the operator's messages that no iteration has got, whether a loop has
+// heard of them or not. It is what a loop keeps at most.
 const maxMessages = 20
 
 // status is how the run is, also while events wait to be written.
