@@ -226,7 +226,7 @@ func (f *fleet) launch(ctx context.Context, dir keeper.Dir) error {
 	select {
 	case err = <-answered:
 	case err = <-gone:
-		if err == nil && spec.Desired == keeper.Stopped {
+		if now, specErr := dir.Spec(); err == nil && specErr == nil && now.Desired == keeper.Stopped {
 			return nil
 		}
 		err = fmt.Errorf("its keeper has ended at once (%v)", err)

@@ -38,7 +38,7 @@ func (k *keeper) write(e telemetry.Event) {
 	case e.Type == telemetry.IterationEnd:
 		j.Ended = next
 	case e.Type == telemetry.StateChange:
-		j.State = string(e.State)
+		j.State, j.Stated = string(e.State), next
 	}
 	if j != k.journal {
 		k.note(j)

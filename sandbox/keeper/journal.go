@@ -11,6 +11,8 @@ type journal struct {
 	Ended     int64 `json:"ended,omitempty"`
 	// State is what the last event about the loop's state said.
 	State string `json:"state,omitempty"`
+	// Stated is the number of that event.
+	Stated int64 `json:"stated,omitempty"`
 	// Made is how many sandboxes were made.
 	Made int `json:"made"`
 }
@@ -18,6 +20,9 @@ type journal struct {
 // settle takes back what a crash kept from happening, when last is the number of the
 // last event.
 func (j *journal) settle(last int64) {
+	if j.Stated > last {
+		j.State, j.Stated = "", 0
+	}
 	if j.Ended > last {
 		j.Ended = 0
 	}

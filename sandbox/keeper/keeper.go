@@ -214,7 +214,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 // keep makes sandboxes one after the other until the run has ended. An error means
 // that the first one could not be made.
 func (k *keeper) keep(ctx context.Context) error {
-	if k.wanted() == Stopped {
+	if k.wanted() == Stopped || k.over() { // the keeper before may have died when it was over
 		return nil
 	}
 	pause := firstPause

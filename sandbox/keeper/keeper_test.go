@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -168,6 +169,124 @@ func TestRunAndStop(t *testing.T) {
 	spec := r.driver.last().spec
 	if spec.Labels[RunLabel] != "run1" || spec.Labels[SessionLabel] != "s1" || spec.WorkingDir != "/w" {
 		t.Errorf("the sandbox is %+v", spec)
+	}
+}
+
+// A run can be stopped also when nothing can be kept. Who stops it learns that the next
+// keeper does not know.
+func TestStopThatCannotBeNoted(t *testing.T) {
+	r := newRig(t, obey)
+	r.start()
+	if err := errors.Join(os.Remove(r.dir.file(specFile)), os.Mkdir(r.dir.file(specFile), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.client.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be noted") {
+		t.Errorf("it is answered with %v", err)
+	}
+	select {
+	case <-r.driver.last().done:
+	default:
+		t.Error("stop returns while the sandbox runs")
+	}
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	if got := outcomes(r.contiguous()); !slices.Equal(got, []string{"1 cancelled"}) {
+		t.Errorf("outcomes %q", got)
+	}
+}
+
+// While events wait for room the keeper answers, and it can be stopped.
+func TestAnswersWhileEventsWait(t *testing.T) {
+	more := make(chan struct{})
+	r := newRig(t, func(l *fakeLoop) {
+		if _, ok := l.until(loop.CommandStart); ok {
+			<-more
+			l.say(begin(1))
+			_, _ = l.until("never")
+		}
+	})
+	k, err := newKeeper(r.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.log, k.o.silence = slog.New(slog.DiscardHandler), silentTime
+	ended := make(chan error, 1)
+	go func() { ended <- k.run(t.Context()) }()
+	if err := r.client.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.spool.Close(); err != nil { // as good as a full disk
+		t.Fatal(err)
+	}
+	close(more)
+	await(t, "an event that waits", func() bool {
+		free := k.emitting.TryLock()
+		if free {
+			k.emitting.Unlock()
+		}
+		return !free
+	})
+	soon, done := context.WithTimeout(t.Context(), 5*time.Second)
+	defer done()
+	if s, err := r.client.Status(soon); err != nil || s.Iteration != 1 {
+		t.Errorf("its status is %+v, %v", s, err)
+	}
+	if err := r.client.Pause(soon); err != nil {
+		t.Errorf("it is paused: %v", err)
+	}
+	if err := r.client.Stop(soon); err != nil {
+		t.Errorf("it is stopped: %v", err)
+	}
+	if err := <-ended; err != nil && !errors.Is(err, telemetry.ErrSpoolClosed) {
+		t.Error(err)
+	}
+}
+
+// A run that is done does not begin again, also when its keeper has died before it could
+// note that.
+func TestDoneStaysSo(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) {
+		if _, ok := l.until(loop.CommandStart); ok {
+			l.say(telemetry.Event{Type: telemetry.StateChange, State: telemetry.Done, Summary: "done"})
+		}
+	})
+	r.start()
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.dir.SetDesired(Running); err != nil { // as a keeper that was killed leaves it
+		t.Fatal(err)
+	}
+	r.launch()
+	if err := r.gone(); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.driver.count(); n != 1 {
+		t.Errorf("%d sandboxes were made", n)
+	}
+	if s, err := r.dir.Spec(); err != nil || s.Desired != Stopped {
+		t.Errorf("the run is to be %s (%v)", s.Desired, err)
+	}
+	if got := states(r.contiguous()); !slices.Equal(got, []string{"done"}) {
+		t.Errorf("states %q", got)
+	}
+}
+
+// A state whose event was never written does not count.
+func TestStateWithoutItsEvent(t *testing.T) {
+	j := journal{State: "done", Stated: 5}
+	j.settle(4)
+	if final(j.State) {
+		t.Errorf("the journal says %q", j.State)
+	}
+	j = journal{State: "done", Stated: 5}
+	j.settle(5)
+	if !final(j.State) {
+		t.Errorf("the journal says %q", j.State)
 	}
 }
 
