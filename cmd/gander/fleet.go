@@ -348,9 +348,13 @@ func (f *fleet) Adopt(ctx context.Context, runs []controlplane.Spec) (alive []st
 		switch {
 		case adoptErr != nil:
 		case s.Desired == controlplane.DesiredStopped: // the order was given, and not carried out
-			if adoptErr = f.Stop(ctx, s.RunID); adoptErr == nil {
+			adoptErr = f.Stop(ctx, s.RunID)
+			if adoptErr == nil || errors.Is(adoptErr, controlplane.ErrNotRunning) {
 				continue
 			}
+			err = errors.Join(err, adoptErr)
+			alive = append(alive, s.RunID) // it has a keeper, and is to be stopped again
+			continue
 		default:
 			adoptErr = f.revive(ctx, dir)
 		}

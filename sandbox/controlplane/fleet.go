@@ -51,7 +51,8 @@ type Fleet interface {
 	PromptChanged(runID string)
 	// Adopt finds, after a restart, the keepers of runs again and starts those anew
 	// that are gone. It returns the runs that have a keeper; what is not among them
-	// failed, and err, which may be joined of several, says why.
+	// failed, and err, which may be joined of several, says why. It stops those that are to
+	// be stopped; one of them that it returns could not be.
 	Adopt(ctx context.Context, runs []Spec) (alive []string, err error)
 	// Status is what the keeper of a run knows now.
 	Status(ctx context.Context, runID string) (SandboxStatus, error)

@@ -124,11 +124,15 @@ func (p *Plane) Adopt(ctx context.Context) error {
 		lives[id] = true
 	}
 	for _, r := range runs {
-		if lives[r.RunID] {
+		if lives[r.RunID] && r.Desired != DesiredStopped {
 			continue
 		}
 		err = errors.Join(err, p.change(ctx, r.RunID, func(t *tx, r *Run) error {
-			if r.Desired == DesiredStopped {
+			switch {
+			case lives[r.RunID] && r.live(): // it could not be stopped, and has its workspace until it is
+				r.State, r.Reason, r.Until = telemetry.Stopping, "it was to be stopped and could not be: stop it again; the log of gander serve says why", 0
+				return nil
+			case r.Desired == DesiredStopped:
 				return p.endRun(t, r, telemetry.Stopped, "")
 			}
 			return p.endRun(t, r, telemetry.Broken, "its keeper is gone and could not be started again; the log of gander serve says why")

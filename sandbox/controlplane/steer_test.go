@@ -211,6 +211,29 @@ func TestStopThatFails(t *testing.T) {
 	}
 }
 
+// A run that could not be stopped, not by the next control plane either, is not shown as
+// stopped, and has its workspace until it is.
+func TestStopThatFailsAtAdoption(t *testing.T) {
+	s := planetest.Start(t, planetest.Options{})
+	run := begin(t, s, nil)
+	s.Fleet.Fail = func(order, _ string) error {
+		if order == "stop" {
+			return fmt.Errorf("its daemon hangs: %w", controlplane.ErrUnavailable)
+		}
+		return nil
+	}
+	want(t, s, 503, "POST", "/api/sandbox/stop", nil)
+	sent(t, s, run)
+	s.Restart()
+	if r := want(t, s, 200, "GET", "/api/runs/"+run, nil).body; r["state"] != "stopping" || r["stoppedAt"] != nil {
+		t.Errorf("the run is %v since %v", r["state"], r["stoppedAt"])
+	}
+	want(t, s, 409, "POST", "/api/sandbox/start", map[string]any{"agentType": "goose"})
+	s.Fleet.Fail = nil
+	want(t, s, 200, "POST", "/api/sandbox/stop", map[string]any{"runId": run})
+	begin(t, s, nil)
+}
+
 // A workspace is also what is above it and below it.
 func TestWorkspacesWithinOneAnother(t *testing.T) {
 	s := planetest.Start(t, planetest.Options{})

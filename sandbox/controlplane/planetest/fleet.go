@@ -296,8 +296,14 @@ func (f *Fleet) PromptChanged(runID string) {
 }
 
 // Adopt implements controlplane.Fleet: runs that this fleet has started live on.
-func (f *Fleet) Adopt(_ context.Context, specs []controlplane.Spec) (alive []string, err error) {
+func (f *Fleet) Adopt(ctx context.Context, specs []controlplane.Spec) (alive []string, err error) {
 	for _, s := range specs {
+		if s.Desired == controlplane.DesiredStopped {
+			if stopErr := f.Stop(ctx, s.RunID); stopErr != nil && !errors.Is(stopErr, controlplane.ErrNotRunning) {
+				alive, err = append(alive, s.RunID), errors.Join(err, stopErr)
+			}
+			continue
+		}
 		if f.Fail != nil && f.Fail("adopt", s.RunID) != nil {
 			continue
 		}
@@ -308,7 +314,7 @@ func (f *Fleet) Adopt(_ context.Context, specs []controlplane.Spec) (alive []str
 		f.orders = append(f.orders, "adopt "+s.RunID)
 		f.mu.Unlock()
 	}
-	return alive, nil
+	return alive, err
 }
 
 // Status implements controlplane.Fleet.
