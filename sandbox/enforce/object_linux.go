@@ -172,9 +172,10 @@ func (g *Guard) access(o *object, write bool) Access {
 	access := Full
 	was, gone := strings.CutSuffix(o.path, deleted)
 	for _, t := range g.trees {
-		access = max(access, t.judge(g, o.stat.Mnt_id, o.path, o.isDir(), write))
+		ask := func(rel string) Access { return t.accessTo(o, rel, write) }
+		access = max(access, t.judge(g, o.stat.Mnt_id, o.path, ask))
 		if gone {
-			access = max(access, t.judge(g, o.stat.Mnt_id, was, o.isDir(), write))
+			access = max(access, t.judge(g, o.stat.Mnt_id, was, ask))
 		}
 		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
 			access = max(access, t.links.access(o.inode(), o.stat.Uid))
@@ -217,7 +218,8 @@ func (t *task) permitName(at *entry, dir bool) unix.Errno {
 		return unix.EACCES
 	}
 	for _, tree := range t.g.trees {
-		if tree.judge(t.g, at.dir.stat.Mnt_id, path, dir, true) == Full || tree.mayMake(t.g, at, dir) {
+		ask := func(rel string) Access { return tree.access(rel, dir, true) }
+		if tree.judge(t.g, at.dir.stat.Mnt_id, path, ask) == Full || tree.mayMake(t.g, at, dir) {
 			continue
 		}
 		if unix.Faccessat(at.parent, ".", unix.X_OK, unix.AT_EACCESS) != nil {

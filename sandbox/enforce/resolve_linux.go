@@ -190,7 +190,7 @@ func (t *task) judgeDirect(fd int, clean string) (kind uint16, e unix.Errno, han
 			return o.kind(), 0, false
 		}
 		if rel, ok := below(clean, tree.path); ok {
-			access, inTree = max(access, tree.access(rel, o.isDir(), false)), true
+			access, inTree = max(access, tree.accessTo(&o, rel, false)), true
 		}
 		if o.kind() == unix.S_IFREG && o.stat.Nlink > 1 {
 			access = max(access, tree.links.access(o.inode(), o.stat.Uid))

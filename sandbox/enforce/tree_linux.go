@@ -108,19 +108,20 @@ func (t *tree) shows(path string) bool {
 	return t.isElsewhere()
 }
 
-// judge is what the tree's policy leaves of an object that has the path on the
-// mount: by the name that it has there, and by where it is in the file system.
-func (t *tree) judge(g *Guard, mount uint64, path string, dir, write bool) Access {
+// judge is what the tree's policy leaves of what has the path on the mount: by the name
+// that it has there, and by where it is in the file system. ask asks the policy about one
+// of them.
+func (t *tree) judge(g *Guard, mount uint64, path string, ask func(rel string) Access) Access {
 	access := Full
 	rel, ok := below(path, t.path)
 	switch {
 	case ok:
-		access = t.access(rel, dir, write)
+		access = ask(rel)
 	case t.whole && mount == t.mount:
 		return None
 	}
 	if really, is := t.really(g, mount, path); is && (!ok || really != rel) {
-		access = max(access, t.access(really, dir, write))
+		access = max(access, ask(really))
 	}
 	return access
 }
@@ -155,16 +156,36 @@ func (t *tree) really(g *Guard, mount uint64, path string) (string, bool) {
 
 // access is what the policy leaves of an entry; who does not mean to write is not told
 // whether it could.
-func (t *tree) access(rel string, dir, write bool) Access {
+func (t *tree) access(rel string, dir, write bool) Access { return leaves(t.policy(), rel, dir, write) }
+
+func leaves(p Policy, rel string, dir, write bool) Access {
 	switch {
 	case rel == "":
 		return Full
 	case write:
-		return t.policy().Access(rel, dir)
-	case t.policy().Closed(rel, dir):
+		return p.Access(rel, dir)
+	case p.Closed(rel, dir):
 		return None
 	}
 	return Full
+}
+
+// accessTo is access to an object that was reached by the entry. Where that depends on
+// which file is there, the object has to be it still: somebody may have put the file that
+// was asked about in its place.
+func (t *tree) accessTo(o *object, rel string, write bool) Access {
+	p := t.policy()
+	access := leaves(p, rel, o.isDir(), write)
+	w, ok := p.(Witness)
+	if !ok || access == None || o.kind() != unix.S_IFREG || !w.ByFile(rel) {
+		return access
+	}
+	var is object
+	err := unix.Statx(unix.AT_FDCWD, filepath.Join(t.path, rel), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &is.stat)
+	if err != nil || is.inode() != o.inode() { // o is open: its number is no other file's
+		return None
+	}
+	return access
 }
 
 // leads reports whether something that is protected is reached over an entry.

@@ -631,6 +631,8 @@ func (p *ownPacks) Making(rel string) func(fd int) {
 	}
 }
 
+func (p *ownPacks) ByFile(rel string) bool { return strings.HasSuffix(rel, ".pack") }
+
 func (p *ownPacks) MayMake(rel string, dir bool) bool {
 	_, err := os.Lstat(filepath.Join(p.tree, rel))
 	return errors.Is(err, os.ErrNotExist)

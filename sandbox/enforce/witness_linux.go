@@ -16,6 +16,9 @@ type Witness interface {
 	// A file with full access that is to get a path by a rename or a link, whether it does
 	// or not, is like one that was made there: its content was known inside.
 	Making(rel string) func(fd int)
+	// ByFile says that Access of a file at a path, where it is not None, depends on which
+	// one is there: it counts for no other that was opened by that path.
+	ByFile(rel string) bool
 	// MayMake says whether an entry may be made at a path although Access denies what is
 	// there: nothing is, and what comes is made inside.
 	MayMake(rel string, dir bool) bool

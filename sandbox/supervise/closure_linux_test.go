@@ -78,6 +78,42 @@ func TestHiddenObjects(t *testing.T) {
 	}
 }
 
+// What is permitted of an object is for the file that was made, and not for another that was
+// there before; what is known to be harmless is not asked about its file.
+func TestObjectsByFile(t *testing.T) {
+	tree, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := filepath.Join(tree, ".git/objects/pack")
+	if err := os.MkdirAll(objects, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(objects, "old.pack"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := &closure{own: &ignore.Text{}, watcher: ignore.NewWatcher(slog.New(slog.DiscardHandler))}
+	defer func() { _ = c.watcher.Close() }()
+	now, err := c.newPolicy(tree, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := c.closeGit()
+	wants := func(old bool) {
+		t.Helper()
+		for rel, want := range map[string]bool{".git/objects/pack/old.pack": old, ".git/objects/pack/new.pack": true, "open": false, ".git/HEAD": false} {
+			if got := now().(enforce.Witness).ByFile(rel); got != want {
+				t.Errorf("%s: %v, want %v", rel, got, want)
+			}
+		}
+	}
+	wants(true)
+	if err := c.openGit(openGitParams{Rules: rules}); err != nil {
+		t.Fatal(err)
+	}
+	wants(false)
+}
+
 // One path and operation is passed on once, and all together a bounded number.
 func TestDenialsAreBounded(t *testing.T) {
 	told := make(chan sandbox.Denial, 1000)

@@ -43,10 +43,12 @@ func (v *gitView) current() bool { return v != nil && v.opened && v.judged == v.
 
 // closes reports whether a file is closed as git's.
 func (v *gitView) closes(rel string) bool {
-	if v == nil || !v.isStored(rel) || !v.partly && v.there[rel] && v.current() {
-		return false
-	}
-	return !v.made.has(filepath.Join(v.tree, rel))
+	return v.asksFile(rel) && !v.made.has(filepath.Join(v.tree, rel))
+}
+
+// asksFile reports whether a path is closed unless the file there was made inside.
+func (v *gitView) asksFile(rel string) bool {
+	return v != nil && v.isStored(rel) && (v.partly || !v.there[rel] || !v.current())
 }
 
 // isStored reports whether a path is that of a file in an object store. By name it is one
@@ -140,8 +142,8 @@ func identify(at int, path string) (fileID, error) {
 	return id, nil
 }
 
-// has reports whether a file was made inside. One that is gone by now was not: who had it
-// open before does not get it for that.
+// has reports whether the file that is at a path now was made inside. One that is gone by
+// now was not: who had it open before does not get it for that.
 func (m *madeInside) has(path string) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -181,6 +183,9 @@ func (p gitPolicy) Making(rel string) func(fd int) {
 	}
 	return p.git.made.making()
 }
+
+// ByFile implements enforce.Witness.
+func (p gitPolicy) ByFile(rel string) bool { return p.git.asksFile(rel) }
 
 // MayMake implements enforce.Witness.
 func (p gitPolicy) MayMake(rel string, dir bool) bool {
