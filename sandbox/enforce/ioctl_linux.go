@@ -22,9 +22,13 @@ const (
 // refusedRequests are answered as by files that do not know them. They make, copy and
 // remove entries by names that are in memory, or change, by a descriptor for reading, what
 // a file is: a directory of btrfs is copied with all that is closed in it, and one that
-// does not count case has what is closed under further names.
+// does not count case has what is closed under further names. Keys of encrypted directories
+// (fscrypt) are the user's, wherever these are: to remove one locks them outside, too.
 func refusedRequests() []uint32 {
-	return []uint32{unix.FS_IOC_SETFLAGS, setFlags32, setExtendedFlags, enableVerity, encryptDirectory, encryptDirectory2, copyByName}
+	return []uint32{
+		unix.FS_IOC_SETFLAGS, setFlags32, setExtendedFlags, enableVerity, encryptDirectory, encryptDirectory2, copyByName,
+		unix.FS_IOC_ADD_ENCRYPTION_KEY, unix.FS_IOC_REMOVE_ENCRYPTION_KEY, unix.FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS,
+	}
 }
 
 // sharedRequests began as requests of btrfs, and every file system has them now: they
