@@ -224,6 +224,9 @@ func (g *Guard) release() {
 	if g.listener > 0 {
 		_ = unix.Close(int(g.listener))
 	}
+	if g.mounts != nil {
+		g.mounts.close()
+	}
 	for _, fd := range []int{g.slash, g.proc, g.descriptors, g.load} {
 		if fd >= 0 {
 			_ = unix.Close(fd)

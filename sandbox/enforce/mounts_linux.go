@@ -7,13 +7,20 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"gander.dev/gander/sandbox/mountinfo"
 )
 
 // mountTable translates paths to those inside their file system, so that a
 // directory is recognised wherever it is mounted. It is safe for concurrent use.
 type mountTable struct {
-	static bool
+	// changes is a descriptor of the table that tells when it has changed; -1 where
+	// mounts are static.
+	changes int
+	// loading is held by who asks for changes, or reads the table: what was read before is
+	// not to follow what was read after.
+	loading sync.Mutex
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -21,12 +28,47 @@ type mountTable struct {
 }
 
 func newMountTable(static bool) (*mountTable, error) {
-	m := &mountTable{static: static}
+	m := &mountTable{changes: -1}
+	if !static {
+		fd, err := unix.Open(mountsFile, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return m, fmt.Errorf("opening the table of mounts: %w", err)
+		}
+		m.changes = fd
+	}
 	return m, m.load()
 }
 
+const mountsFile = "/proc/self/mountinfo"
+
+func (m *mountTable) close() {
+	if m.changes >= 0 {
+		_ = unix.Close(m.changes)
+	}
+}
+
 func (m *mountTable) load() error {
-	raw, err := os.ReadFile("/proc/self/mountinfo")
+	m.loading.Lock()
+	defer m.loading.Unlock()
+	return m.read()
+}
+
+// follow reads the table again when it has changed: a mount that has gone leaves its number
+// to the next one.
+func (m *mountTable) follow() {
+	m.loading.Lock()
+	defer m.loading.Unlock()
+	p := []unix.PollFd{{Fd: int32(m.changes), Events: unix.POLLPRI}} // proc_pid_mounts(5)
+	if n, err := unix.Poll(p, 0); (err != nil || n > 0) && m.read() != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.points = nil // and is read when one is looked for
+	}
+}
+
+// read is for who holds loading.
+func (m *mountTable) read() error {
+	raw, err := os.ReadFile(mountsFile)
 	if err != nil {
 		return fmt.Errorf("reading the table of mounts: %w", err)
 	}
@@ -63,6 +105,9 @@ func (m *mountTable) proc(id uint64, path string) (string, bool) {
 
 // find looks again for a mount that is not known.
 func (m *mountTable) find(id uint64) (mountinfo.Mount, bool) {
+	if m.changes >= 0 {
+		m.follow()
+	}
 	p, ok := m.known(id)
 	if !ok && m.load() == nil {
 		p, ok = m.known(id)
