@@ -47,7 +47,10 @@ func (c *terminalClient) decide(ctx context.Context, call *asked, options []acp.
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.denied = true
+	c.denied = fmt.Sprintf("--approve %s refused what the agent asked to do; allow more with --approve ask (on a terminal) or all", c.flags.approve)
+	if c.flags.approve == approveAsk {
+		c.denied = `the agent asked for a permission and nobody could be asked, as stdin is no terminal; give --approve reads or all, or answer "Always allow" on a terminal once`
+	}
 	c.progress("✗ not allowed: " + oneLine(call.Title))
 	return choose(options, "reject_once", "reject_always")
 }
@@ -74,13 +77,21 @@ func (c *terminalClient) ask(ctx context.Context, call *asked, options []acp.Per
 		}
 		var n int
 		if _, err := fmt.Sscan(text, &n); err == nil && n >= 1 && n <= len(options) {
+			if strings.HasPrefix(options[n-1].Kind, "reject") {
+				c.deny("you did not allow what the agent asked to do; run it again to answer otherwise, or allow it with --approve reads or all")
+			}
 			return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: options[n-1].OptionID}}
 		}
 	}
+	c.deny("the agent asked for a permission and got no answer that is one of its options; run it again and answer with a number, or give --approve reads or all")
+	return choose(options, "reject_once", "reject_always")
+}
+
+// deny notes why a permission was not given.
+func (c *terminalClient) deny(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.denied = true
-	return choose(options, "reject_once", "reject_always")
+	c.denied = why
 }
 
 // linesOfQuestion bounds what is shown of what is asked about.

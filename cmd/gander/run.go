@@ -24,7 +24,9 @@ import (
 type runFlags struct {
 	cwd, format, approve, trace, session string
 	newSession, noSession                bool
-	timeout                              time.Duration
+	// holds says that --approve was given: the agent has to ask before it acts.
+	holds   bool
+	timeout time.Duration
 }
 
 // The values of --format and --approve.
@@ -57,6 +59,12 @@ name, also after days and after a crash, or begins it; NAME may also be the id o
 any session, as gander session list shows them. A name belongs to one directory: in
 another one it goes on with a new conversation, and says so.
 
+The agent asks when its mode says so, and by default neither goose nor opencode does.
+With --approve ask, reads or none the session is put into the mode that asks: goose's
+approve, before every tool call; opencode's ask, before edits, commands and fetches, not
+before reading. The session keeps that mode until another one is chosen. What you have
+allowed for good in this project (gander session permissions list) stays allowed.
+
 With --format json every line of stdout is an object, told apart by its one of these keys:
   sessionId      first: the session, with cwd and agent
   sessionUpdate  an update of the turn, as ACP has it (agent_message_chunk, tool_call, …)
@@ -72,6 +80,7 @@ session, 5 a permission was asked for and not given, or the policy stopped the t
   gander run --session main "and now the other test"
   gander run --approve reads -- "look around"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.holds = cmd.Flags().Changed("approve") && f.approve != approveAll
 			return a.runPrompt(cmd.Context(), args, f)
 		},
 	}
@@ -79,7 +88,7 @@ session, 5 a permission was asked for and not given, or the policy stopped the t
 	fl := cmd.Flags()
 	fl.StringVar(&f.cwd, "cwd", ".", "the project's directory")
 	fl.StringVar(&f.format, "format", formatText, "text (answer on stdout, progress on stderr), json (every update as a line) or quiet (only the answer)")
-	fl.StringVar(&f.approve, "approve", approveAsk, "when the agent asks for permission: ask (on the terminal), reads (allow reading only), all or none")
+	fl.StringVar(&f.approve, "approve", approveAsk, "have the agent ask for permission, and answer: ask (on the terminal), reads (allow reading only) or none; or all, which allows what its mode asks")
 	fl.StringVar(&a.flags.Model, "model", "", "the model (default: the configuration's)")
 	fl.StringVar(&f.session, "session", "", "go on with this session: a name, an id or a key (default: a new one)")
 	fl.BoolVar(&f.newSession, "new-session", false, "begin anew under the name of --session; the conversation before stays")
@@ -150,46 +159,63 @@ func directoryOf(flag, dir, use string) (string, error) {
 	return path, nil
 }
 
-// runPrompt serves itself: router and client talk ACP over a pipe, as with an editor.
+// runPrompt runs one turn. What fails before there is a client to show it is shown here.
 func (a *app) runPrompt(ctx context.Context, args []string, f runFlags) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	cwd, err := projectDir(f.cwd)
-	if err != nil {
-		return err
-	}
-	text, err := a.promptText(args)
-	if err != nil {
-		return err
-	}
 	w := a.wire()
-	agent, err := w.readyFor(ctx, cwd)
+	c := newTerminalClient(a, f, "")
+	cwd, text, err := c.ready(ctx, args, w)
 	if err != nil {
-		return err
-	}
-	prepared, err := w.prepare(ctx, &f, agent, cwd)
-	if err != nil {
-		return err
+		return c.failed(err)
 	}
 	var t *tracer
 	if f.trace != "" {
 		if t, err = a.newTracer(f.trace); err != nil {
-			return err
+			return c.failed(err)
 		}
 		defer t.close()
 	}
+	return c.serve(ctx, w, t, cwd, text)
+}
+
+// ready checks all that can be checked before anything starts, and finds the session
+// and who answers in it.
+func (c *terminalClient) ready(ctx context.Context, args []string, w *wiring) (cwd, text string, err error) {
+	if err := c.flags.check(); err != nil {
+		return "", "", err
+	}
+	if cwd, err = projectDir(c.flags.cwd); err != nil {
+		return "", "", err
+	}
+	if text, err = c.app.promptText(args); err != nil {
+		return "", "", err
+	}
+	if c.agent, err = w.readyFor(ctx, cwd); err != nil {
+		return "", "", err
+	}
+	if c.prepared, err = w.prepare(ctx, &c.flags, c.agent, cwd); err != nil {
+		return "", "", err
+	}
+	answers := c.agent
+	if c.prepared != nil && c.app.flags.Agent == "" {
+		answers = c.prepared.Info.Agent
+	}
+	if c.flags.holds {
+		_, err = askingMode(answers)
+	}
+	return cwd, text, err
+}
+
+// serve serves itself: router and client talk ACP over a pipe, as with an editor.
+func (c *terminalClient) serve(ctx context.Context, w *wiring, t *tracer, cwd, text string) error {
 	w.log = without(w.log, isFailedStart)
-	if f.format != formatQuiet {
+	if c.flags.format != formatQuiet {
 		w.log = without(w.log, isNotice)
 	}
 	inner, outer := net.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- w.serve(context.WithoutCancel(ctx), inner, t) }()
-	c := newTerminalClient(a, f, agent)
 	conn := acp.DialAgent(outer, c, &acp.Options{Log: w.log})
-	c.prepared = prepared
-	err = c.turn(ctx, conn, cwd, text, w)
+	err := c.turn(ctx, conn, cwd, text, w)
 	_ = conn.Close()
 	return errors.Join(err, <-served)
 }
@@ -289,8 +315,8 @@ func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, 
 		return &exitError{exitTimeout, fmt.Errorf("the turn was cancelled after %s; allow more with --timeout", c.flags.timeout)}
 	case resp.StopReason == acp.StopCancelled:
 		return &exitError{exitInterrupted, errors.New("interrupted; everything the turn had started is gone")}
-	case c.refused():
-		return &exitError{exitPermission, fmt.Errorf("the agent asked for a permission that --approve %s does not give; see gander run --help", c.flags.approve)}
+	case c.refused() != "":
+		return &exitError{exitPermission, errors.New(c.refused())}
 	case refused:
 		return &exitError{exitPermission, errors.New(modelFailure)}
 	case modelFailure != "":

@@ -9,11 +9,20 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/goose"
+	"gander.dev/gander/sandbox/opencode"
+	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sessions"
 )
 
-// optionAgent is the config option of sessions that says who answers.
-const optionAgent = "agent"
+// The config options of sessions that say who answers, what that asks about, and which
+// of its questions get to the client.
+const (
+	optionAgent       = "agent"
+	optionMode        = "mode"
+	optionPermissions = "permissions"
+)
 
 // prepare finds or makes the session that a run goes on with; nil when it is one
 // of its own.
@@ -63,7 +72,7 @@ func (c *terminalClient) open(ctx context.Context, conn *acp.AgentConn, cwd stri
 		if err != nil {
 			return "", err
 		}
-		return s.SessionID, nil
+		return s.SessionID, c.haveAsk(ctx, conn, s.SessionID, s.ConfigOptions)
 	}
 	if p.Why != "" {
 		text := fmt.Sprintf("%s goes on with a new session (%s); what was said before is in %s, and goes on by gander run --session %[3]s in its directory", p.Info.Key, p.Why, p.Info.PreviousID)
@@ -75,16 +84,61 @@ func (c *terminalClient) open(ctx context.Context, conn *acp.AgentConn, cwd stri
 			c.app.log.Warn(text)
 		}
 	}
-	_, err := conn.ResumeSession(ctx, &acp.ResumeSessionRequest{SessionID: p.Info.ID, CWD: cwd, MCPServers: []json.RawMessage{}})
+	resumed, err := conn.ResumeSession(ctx, &acp.ResumeSessionRequest{SessionID: p.Info.ID, CWD: cwd, MCPServers: []json.RawMessage{}})
 	if err != nil {
 		return "", err
 	}
+	options := resumed.ConfigOptions
 	switch {
 	case c.app.flags.Agent == "":
 		c.agent = p.Info.Agent // the session's stays
 	case c.app.flags.Agent != p.Info.Agent:
 		value, _ := json.Marshal(c.app.flags.Agent) // a string always encodes
-		_, err = conn.SetConfigOption(ctx, &acp.SetConfigOptionRequest{SessionID: p.Info.ID, ConfigID: optionAgent, Value: value})
+		set, err := conn.SetConfigOption(ctx, &acp.SetConfigOptionRequest{SessionID: p.Info.ID, ConfigID: optionAgent, Value: value})
+		if err != nil {
+			return "", err
+		}
+		options = set.ConfigOptions
 	}
-	return p.Info.ID, err
+	return p.Info.ID, c.haveAsk(ctx, conn, p.Info.ID, options)
+}
+
+// askingMode is the mode in which an agent asks before it acts.
+func askingMode(agent string) (string, error) {
+	switch agent {
+	case goose.Name:
+		return "approve", nil
+	case opencode.Name:
+		return "ask", nil
+	}
+	return "", usageError("gander knows no mode in which the agent %s asks before it acts, so that --approve would not hold; leave --approve out, or choose goose or opencode with --agent", agent)
+}
+
+// haveAsk sees to it that --approve holds, where it was given: the agent asks before it
+// acts, and only the client answers. Where goose only chats nothing is to be asked.
+func (c *terminalClient) haveAsk(ctx context.Context, conn *acp.AgentConn, id acp.SessionID, options []acp.ConfigOption) error {
+	if !c.flags.holds {
+		return nil
+	}
+	current := map[string]string{}
+	for i := range options {
+		current[options[i].ID] = acpagent.StringValue(&options[i])
+	}
+	mode, err := askingMode(current[optionAgent])
+	if err != nil {
+		return err
+	}
+	if current[optionAgent] == goose.Name && current[optionMode] == "chat" {
+		mode = "chat"
+	}
+	for _, want := range []struct{ option, value string }{{optionMode, mode}, {optionPermissions, router.PermissionsAsk}} {
+		if current[want.option] == want.value {
+			continue
+		}
+		value, _ := json.Marshal(want.value) // a string always encodes
+		if _, err := conn.SetConfigOption(ctx, &acp.SetConfigOptionRequest{SessionID: id, ConfigID: want.option, Value: value}); err != nil {
+			return &exitError{exitUsage, fmt.Errorf("%s cannot be made to ask, so that --approve %s would not hold: %w; leave --approve out, or choose another agent", current[optionAgent], c.flags.approve, err)}
+		}
+	}
+	return nil
 }

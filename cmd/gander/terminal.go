@@ -28,7 +28,7 @@ type terminalClient struct {
 	// mu guards what follows, and keeps lines of output whole.
 	mu     sync.Mutex
 	line   lineState
-	denied bool
+	denied string   // why a permission was not given; empty when none was missing
 	known  bool     // the session has been printed, as JSON
 	early  [][]byte // updates from before that
 	answer answerText
@@ -215,7 +215,8 @@ func (c *terminalClient) failed(err error) error {
 	return err
 }
 
-func (c *terminalClient) refused() bool {
+// refused is why a permission was not given, and what to do; empty when none was missing.
+func (c *terminalClient) refused() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.denied
