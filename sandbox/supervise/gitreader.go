@@ -228,18 +228,44 @@ func (g *gitReader) repository(dir, tree string) {
 		}
 	}
 	configs := []string{filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree")}
+	r := gitRepo{dir: dir, common: dir, tree: tree}
 	if text, err := g.read(filepath.Join(dir, "commondir")); err == nil {
-		configs = append(configs, filepath.Join(from(dir, strings.TrimSpace(string(text))), "config"))
+		r.common = from(dir, strings.TrimSpace(string(text)))
+		configs = append(configs, filepath.Join(r.common, "config"))
 	}
 	for _, path := range configs {
-		g.config(path, dir, tree)
+		g.config(path, r)
+	}
+}
+
+// gitRepo is where git takes relative paths of a configuration from: the top of the work
+// tree, and the git directories when it runs there, as it does for a push to the repository.
+type gitRepo struct{ dir, common, tree string }
+
+// anywhere collects a path that the configuration of a repository names, wherever git takes
+// it from. What git itself keeps at it in its directories stays as it is.
+func (g *gitReader) anywhere(path string, r gitRepo) {
+	g.add(from(r.tree, path))
+	if filepath.IsAbs(path) || strings.HasPrefix(path, "~/") {
+		return
+	}
+	for _, dir := range []string{r.dir, r.common} {
+		at := from(dir, path)
+		rel, err := filepath.Rel(dir, at)
+		first, _, deep := strings.Cut(filepath.ToSlash(rel), "/")
+		switch back, _ := filepath.Rel(at, dir); {
+		case err != nil, filepath.IsLocal(back): // it, or what it is in
+		case slices.Contains([]string{"refs", "logs", "objects"}, first), !deep && g.has(dir, first):
+		default:
+			g.add(at)
+		}
 	}
 }
 
 // config collects what a file of configuration names, and those that it includes,
 // under whatever condition.
-func (g *gitReader) config(path, dir, tree string) {
-	key := path + "\x00" + tree
+func (g *gitReader) config(path string, r gitRepo) {
+	key := strings.Join([]string{path, r.dir, r.tree}, "\x00")
 	if g.seen[key] {
 		return
 	}
@@ -255,43 +281,43 @@ func (g *gitReader) config(path, dir, tree string) {
 	settings := gitSettings(text)
 	for _, s := range settings {
 		if s.section == "core" && s.key == "worktree" {
-			tree = from(dir, s.value)
+			r.tree = from(r.dir, s.value)
 		}
 	}
 	for _, s := range settings {
 		switch {
 		case s.value == "":
 		case slices.Contains(directoryKeys(), s.key):
-			g.add(from(tree, strings.TrimPrefix(s.value, ":(optional)"))) // git 2.52
+			g.anywhere(strings.TrimPrefix(s.value, ":(optional)"), r) // git 2.52
 		case s.key == "path" && strings.HasPrefix(s.section, "include"):
 			included := from(filepath.Dir(path), s.value)
 			g.add(included)
-			g.config(included, dir, tree)
+			g.config(included, r)
 		case s.runs():
-			g.command(s.value, tree)
+			g.command(s.value, r)
 		}
 	}
 }
 
 // command collects the files of a work tree that a command names: git runs it there.
 // What is no directory and could be made under a path counts, too.
-func (g *gitReader) command(command, tree string) {
-	isQuote := func(r rune) bool { return r == '"' || r == '\'' }
-	separates := func(r rune) bool { return isQuote(r) || strings.ContainsRune(" \t\n;|&()<>{}$`=!", r) }
+func (g *gitReader) command(command string, r gitRepo) {
+	isQuote := func(c rune) bool { return c == '"' || c == '\'' }
+	separates := func(c rune) bool { return isQuote(c) || strings.ContainsRune(" \t\n;|&()<>{}$`=!", c) }
 	for _, quoted := range append(strings.FieldsFunc(command, isQuote), command) {
-		if path := from(tree, quoted); g.isFile(path) {
-			g.add(path)
+		if path := from(r.tree, quoted); g.isFile(path) {
+			g.anywhere(quoted, r)
 		}
 	}
 	for _, word := range strings.FieldsFunc(command, separates) {
 		word = strings.TrimPrefix(word, "ext::")
-		path := from(tree, word)
+		path := from(r.tree, word)
 		root, _, _ := g.in(path)
 		switch _, err := g.stat(path); {
 		case g.isFile(path), err != nil && root != nil && strings.Contains(word, "/") && !strings.HasSuffix(word, "/"):
-			g.add(path)
-		case filepath.IsAbs(word) && g.isFile(filepath.Join(tree, word)): // "$(git rev-parse --show-toplevel)/tools/x"
-			g.add(filepath.Join(tree, word))
+			g.anywhere(word, r)
+		case filepath.IsAbs(word) && g.isFile(filepath.Join(r.tree, word)): // "$(git rev-parse --show-toplevel)/tools/x"
+			g.add(filepath.Join(r.tree, word))
 		}
 	}
 }

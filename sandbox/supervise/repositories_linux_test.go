@@ -179,7 +179,7 @@ func TestLeasedConfiguration(t *testing.T) {
 		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
 	})
 	defer func() { <-given }()
-	if got, err := gitPlaces(tree, ""); err != nil || !slices.Equal(got.Files, []string{"h"}) {
+	if got, err := gitPlaces(tree, ""); err != nil || !slices.Equal(got.Files, []string{"h", ".git/h"}) {
 		t.Errorf("%q, %v", got.Files, err)
 	}
 }
