@@ -49,6 +49,7 @@ func TestGitPlaces(t *testing.T) {
 		"a work tree below":              {map[string]string{".git/config": "[core]\nworktree=../w\nhooksPath=h\n"}, nil, []string{"w/h", ".git/h"}},
 		"links":                          {map[string]string{".git": "-> real.git", "real.git/config": "-> TREE/conf", "real.git/hooks": "-> ../h", "conf": "[core]\nhooksPath=by/hooks\n", "by": "-> tools", "h/x": ""}, []string{"real.git"}, []string{"conf", "h", "by/hooks", "tools/hooks", "real.git/by/hooks"}},
 		"in the git directory, too":      {map[string]string{".git/config": "[core]\nhooksPath=h\nfsmonitor=tools/watch\n[merge \"x\"]\ndriver=sh merge.sh refs/heads/m\n", "merge.sh": "", ".git/refs/heads/m": "", ".git/HEAD": ""}, nil, []string{"h", ".git/h", "tools/watch", ".git/tools/watch", "merge.sh", ".git/merge.sh", "refs/heads/m"}},
+		"made there before":              {map[string]string{".git/config": "[core]\nhooksPath=h\n[alias]\nx=!sh run.sh HEAD index\n", ".git/h/x": "", ".git/run.sh": "", "run.sh": "", "HEAD": "", "index": "", ".git/HEAD": ""}, nil, []string{"h", ".git/h", "run.sh", ".git/run.sh", "HEAD", "index"}},
 		"repositories below": {map[string]string{
 			"deep/sub/.git":                 "gitdir: ../../.git/modules/s\n",
 			".git/modules/s/config":         "[core]\nhooksPath=h\nworktree=../../../deep/sub\n[alias]\nx=!./tools/x\n",

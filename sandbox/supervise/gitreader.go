@@ -252,14 +252,21 @@ func (g *gitReader) anywhere(path string, r gitRepo) {
 	for _, dir := range []string{r.dir, r.common} {
 		at := from(dir, path)
 		rel, err := filepath.Rel(dir, at)
-		first, _, deep := strings.Cut(filepath.ToSlash(rel), "/")
+		first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
 		switch back, _ := filepath.Rel(at, dir); {
 		case err != nil, filepath.IsLocal(back): // it, or what it is in
-		case slices.Contains([]string{"refs", "logs", "objects"}, first), !deep && g.has(dir, first):
+		case slices.Contains(gitWrites(), first), strings.HasSuffix(first, "HEAD"), strings.HasSuffix(first, "MSG"):
 		default:
 			g.add(at)
 		}
 	}
+}
+
+// gitWrites are entries of a git directory that git writes itself, besides heads and messages:
+// an alias may name them, and nobody keeps a program there. That something is there already
+// says nothing: it can be the agent's.
+func gitWrites() []string {
+	return []string{"refs", "logs", "objects", "index", "packed-refs", "shallow", "description"}
 }
 
 // config collects what a file of configuration names, and those that it includes,
