@@ -86,13 +86,17 @@ type Denial struct {
 	Path string `json:"path"`
 	// PID is the process that tried, inside.
 	PID int `json:"pid"`
-	// Rule is what protects the path from being written, in a few words; empty when
-	// .gooseignore closes it. Why says what a write would do, and Allow is the entry of
+	// Rule is what protects the path from being written, or DeniedUnheard, in a few words;
+	// empty when .gooseignore closes it. Why says what a write would do, and Allow is the entry of
 	// the policy's writes.allow that permits it; empty when none does.
 	Rule  string `json:"rule,omitempty"`
 	Why   string `json:"why,omitempty"`
 	Allow string `json:"allow,omitempty"`
 }
+
+// DeniedUnheard is the Rule of a denial of a socket at which nobody in the sandbox listens:
+// programs outside, who may, do what is asked of them there.
+const DeniedUnheard = "sockets"
 
 // DeniedByGit is the Rule of a denial of git's objects, which keep content of closed
 // files.

@@ -73,7 +73,11 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 			a.log.Log(ctx, level, sandbox.SayHidden, "sandbox", p.name)
 			return
 		}
-		a.log.Log(ctx, level, "a file that rules close or protect was refused inside", "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
+		text := "a file that rules close or protect was refused inside"
+		if d.Rule == sandbox.DeniedUnheard {
+			text = "a socket at which nobody in the sandbox listens was refused inside"
+		}
+		a.log.Log(ctx, level, text, "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
 	}
 	using, stop := context.WithCancel(context.WithoutCancel(ctx))
 	doors, closeDoors, err := a.egressDoor(using, p, stop)

@@ -300,6 +300,7 @@ func files(t *testing.T, dir string) map[string]string {
 type placement struct {
 	id           *Identity
 	staticMounts bool
+	ownNetwork   bool
 	public       []string
 }
 

@@ -109,9 +109,9 @@ func (t *task) connectPath(socket int, name string) unix.Errno {
 // permitListener finds out who listens before anything of the caller's reaches it.
 func (t *task) permitListener(socket int, at unix.Sockaddr, o *object) unix.Errno {
 	if t.g.o.OwnNetwork {
-		here, err := boundHere(o)
+		here, err := t.g.boundHere(o)
 		if err == nil && !here {
-			return t.denied(o.path)
+			return t.unheard(o.path)
 		}
 		if err == nil {
 			return 0
@@ -137,9 +137,15 @@ func (t *task) askListener(socket int, at unix.Sockaddr, path string) unix.Errno
 	}
 	peer, err := unix.GetsockoptUcred(probe, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || !t.g.o.Inside(int(peer.Pid)) {
-		return t.denied(path)
+		return t.unheard(path)
 	}
 	return 0
+}
+
+// unheard tells of a socket at which nobody inside listens, and is the caller's error.
+func (t *task) unheard(path string) unix.Errno {
+	t.g.o.Denied(Denial{Operation: t.g.names[t.n.nr], Path: path, PID: t.tid, Unheard: true})
+	return unix.EACCES
 }
 
 // touchMemory is process_vm_readv and process_vm_writev.

@@ -19,8 +19,29 @@ const (
 
 // boundHere reports whether a socket of this network namespace is bound to the
 // file: a socket in the file system is reached from every namespace, but listed in
-// its own only. An error means that the kernel does not tell.
-func boundHere(o *object) (bool, error) {
+// its own only. An error means that the kernel does not tell for sure.
+func (g *Guard) boundHere(o *object) (bool, error) {
+	mount, ok := g.mounts.find(o.stat.Mnt_id)
+	if !ok {
+		return false, fmt.Errorf("the mount of %s is not in the table", o.path)
+	}
+	var major, minor uint32
+	if _, err := fmt.Sscanf(mount.Device, "%d:%d", &major, &minor); err != nil {
+		return false, fmt.Errorf("the device of %s: %w", mount.At, err)
+	}
+	bound, err := listsSocket(uint32(o.stat.Ino), major, minor)
+	if bound && (major != o.stat.Dev_major || minor != o.stat.Dev_minor) {
+		// A file system of several parts, as btrfs with its subvolumes is: each may have a
+		// file of that number.
+		return false, fmt.Errorf("%s may be another file than the one that is bound", o.path)
+	}
+	return bound, err
+}
+
+// listsSocket reports whether a socket is bound to a file of that number, which the kernel
+// cuts, on the device that the file system as a whole has. A file may say another one of
+// itself (stat(2)), on btrfs and on overlays of several file systems.
+func listsSocket(number, major, minor uint32) (bool, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return false, fmt.Errorf("asking for the list of sockets: %w", err)
@@ -29,8 +50,7 @@ func boundHere(o *object) (bool, error) {
 	if err := unix.Sendto(fd, diagRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return false, fmt.Errorf("asking for the list of sockets: %w", err)
 	}
-	// The kernel has devices as 12 bits of major and 20 of minor, and cuts inodes.
-	device, number := o.stat.Dev_major<<20|o.stat.Dev_minor, uint32(o.stat.Ino)
+	device := major<<20 | minor // 12 bits and 20
 	buf := make([]byte, 64<<10)
 	for found := false; ; {
 		n, _, err := unix.Recvfrom(fd, buf, 0)

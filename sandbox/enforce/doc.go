@@ -78,7 +78,7 @@ type Policy interface {
 	MayLink(rel string) bool
 }
 
-// Denial tells of an operation that a policy refused.
+// Denial tells of an operation that a policy refused, or of a socket that is not connected to.
 type Denial struct {
 	// Operation is the system call's name.
 	Operation string
@@ -86,4 +86,7 @@ type Denial struct {
 	Path string
 	// PID is the process that tried.
 	PID int
+	// Unheard says that no policy did: the path is that of a socket, which begins with @
+	// when it is in no file system, and nobody inside listens there.
+	Unheard bool
 }

@@ -47,7 +47,7 @@ type Options struct {
 	// OwnNetwork promises that every socket of the network namespace belongs to a
 	// supervised process, or to one that they may talk to.
 	OwnNetwork bool
-	// Denied is told of what a policy refused, on the thread that the caller waits
+	// Denied is told of what was refused, on the thread that the caller waits
 	// for: it must be quick. May be nil.
 	Denied func(Denial)
 	// Log is optional.

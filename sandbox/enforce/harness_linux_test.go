@@ -126,7 +126,7 @@ func start(t *testing.T, tree string, policy func() Policy, where placement, arg
 	theirs := os.NewFile(uintptr(pair[1]), "theirs")
 	var child atomic.Int64
 	s.guard, err = New(Options{
-		Trees: []Tree{{Path: tree, Policy: policy}}, Identity: where.id, StaticMounts: where.staticMounts, Public: where.public,
+		Trees: []Tree{{Path: tree, Policy: policy}}, Identity: where.id, StaticMounts: where.staticMounts, OwnNetwork: where.ownNetwork, Public: where.public,
 		Inside: func(pid int) bool { return descends(pid, int(child.Load())) },
 		Denied: func(d Denial) {
 			s.mu.Lock()

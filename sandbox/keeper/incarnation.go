@@ -287,6 +287,8 @@ func (in *incarnation) denied(d sandbox.Denial) {
 	switch {
 	case d.Rule == sandbox.HiddenByGit:
 		text = sandbox.SayHidden
+	case d.Rule == sandbox.DeniedUnheard:
+		text = fmt.Sprintf("%q is a socket at which nobody in the sandbox listens: a program inside was refused (%s). Programs outside are not reached by sockets.", d.Path, d.Operation)
 	case d.Rule == sandbox.DeniedByGit:
 		text = fmt.Sprintf("%q may keep content of closed files, and policy.git is \"hide\": git was refused it (%s). What came from outside is looked at before the next iteration.", d.Path, d.Operation)
 	case d.Allow != "":

@@ -358,6 +358,8 @@ func (b *backend) denied(d sandbox.Denial) {
 	switch {
 	case d.Rule == sandbox.HiddenByGit:
 		text = sandbox.SayHidden
+	case d.Rule == sandbox.DeniedUnheard:
+		text = fmt.Sprintf("%s is a socket at which nobody in the sandbox listens: %s or a command of it was refused (%s). Programs outside are not reached by sockets.", name, b.agent.Name(), d.Operation)
 	case d.Rule == sandbox.DeniedByGit:
 		text = fmt.Sprintf("%s may keep content of closed files, and policy.git is \"hide\": git was refused it (%s). What git says then is that objects are missing or cannot be read; the repository is whole, and works outside of the sandbox. What came from outside is looked at before the next prompt.", name, d.Operation)
 	case d.Allow != "":

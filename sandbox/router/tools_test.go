@@ -26,11 +26,12 @@ func TestDenials(t *testing.T) {
 	}
 	spec.Rules.Denied(sandbox.Denial{Operation: "renameat2", Path: filepath.Join(spec.WorkingDir, ".gooseignore"), PID: 7})
 	spec.Rules.Denied(sandbox.Denial{Operation: "open", Path: filepath.Join(spec.WorkingDir, ".git/objects/pack/a.pack"), Rule: sandbox.DeniedByGit})
+	spec.Rules.Denied(sandbox.Denial{Operation: "connect", Path: filepath.Join(spec.WorkingDir, "helper"), Rule: sandbox.DeniedUnheard})
 	spec.Rules.Denied(sandbox.Denial{Operation: "open", Path: "/state/git/1.closed/ab/cdef", Rule: sandbox.HiddenByGit})
 	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
 	r.wantStop(t, s.SessionID, "y", acp.StopEndTurn)
 	said := r.editor.Text(s.SessionID, acp.AgentThoughtChunk)
-	for text, n := range map[string]int{"git there may call them missing or corrupt": 1, "/state/git": 0, `a.pack may keep content of closed files, and policy.git is "hide"`: 1, "sub/.env is closed by .gooseignore": 1, ".gooseignore cannot be changed from inside": 1} {
+	for text, n := range map[string]int{"git there may call them missing or corrupt": 1, "/state/git": 0, `a.pack may keep content of closed files, and policy.git is "hide"`: 1, "sub/.env is closed by .gooseignore": 1, "helper is a socket at which nobody in the sandbox listens": 1, "helper is closed": 0, "helper cannot be changed": 0, ".gooseignore cannot be changed from inside": 1} {
 		if got := strings.Count(said, text); got != n {
 			t.Errorf("%q is said %d times, want %d: %q", text, got, n, said)
 		}

@@ -78,6 +78,16 @@ func TestHiddenObjects(t *testing.T) {
 	}
 }
 
+// A socket of somebody outside is not said to be closed by the project's rules.
+func TestUnheardSocket(t *testing.T) {
+	c := &closure{}
+	for _, path := range []string{"/project/helper", "@helper"} {
+		if d, tell := c.explain(enforce.Denial{Operation: "connect", Path: path, Unheard: true}); d.Rule != sandbox.DeniedUnheard || !tell {
+			t.Errorf("%s: %+v, told: %v", path, d, tell)
+		}
+	}
+}
+
 // What is permitted of an object is for the file that was made, and not for another that was
 // there before; what is known to be harmless is not asked about its file.
 func TestObjectsByFile(t *testing.T) {

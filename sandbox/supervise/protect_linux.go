@@ -149,6 +149,10 @@ func (c *closure) mayWrite(path string) bool {
 // lacks the first denial is told.
 func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 	out = sandbox.Denial{Operation: d.Operation, Path: d.Path, PID: d.PID}
+	if d.Unheard {
+		out.Rule, out.Why = sandbox.DeniedUnheard, "nobody in the sandbox listens there"
+		return out, true
+	}
 	for i, g := range c.guarded {
 		rel, err := filepath.Rel(g.tree, d.Path)
 		if err != nil || !filepath.IsLocal(rel) || c.sets[i].Ignored(d.Path, false) || c.sets[i].Ignored(d.Path, true) {
