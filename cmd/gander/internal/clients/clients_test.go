@@ -46,6 +46,8 @@ func TestPutAndTake(t *testing.T) {
 			"\xef\xbb\xbf{\r\n    \"a\": 1,\r\n    \"agents\": {\r\n        \"gander\": {\r\n            \"command\": \"/opt/gander\",\r\n            \"args\": [\"acp\"]\r\n        }\r\n    }\r\n}\r\n",
 			true,
 		},
+		{"comments only", "acpx", "// mine\n", "// mine\n{\n  \"agents\": {\n    \"gander\": {\n      \"command\": \"/opt/gander\",\n      \"args\": [\"acp\"]\n    }\n  }\n}\n", false},
+		{"a comment without a line break", "acpx", "/* mine */", "/* mine */\n{\n  \"agents\": {\n    \"gander\": {\n      \"command\": \"/opt/gander\",\n      \"args\": [\"acp\"]\n    }\n  }\n}\n", false},
 		{"one line", "acpx", `{"a": 1}`, `{"a": 1, "agents": {"gander":{"command":"/opt/gander","args":["acp"]}}}`, true},
 		{
 			"an older entry of gander's, with what the person added", "zed",
@@ -141,6 +143,16 @@ func TestPutRefuses(t *testing.T) {
 		{"extensions on one line", "goose", "extensions: {a: {enabled: true}}\n", "put the entry in by hand"},
 		{"a key of YAML that is there twice", "goose", "extensions:\n  a: 1\n  a: 2\n", "cannot be understood"},
 		{"a developer that is none", "goose", "extensions:\n  developer: yes please\n", "not as goose writes it"},
+		{"somebody else's extension", "goose", "extensions:\n  gander:\n    cmd: /usr/local/bin/gander-wrapper\n", "choose another --name"},
+		{"an extension that is nothing", "goose", "extensions:\n  gander:\n", "choose another --name"},
+		{"an alias of what the edit changes", "goose", "extensions:\n  developer: &d\n    enabled: true\nz: *d\n", "anchors and aliases"},
+		{"somebody else's remote server", "opencode", `{"mcp": {"developer": {"type": "remote", "url": "https://x", "headers": {"A": "b"}}}}`, "choose another --name"},
+		{"somebody else's local server", "opencode", `{"mcp": {"developer": {"type": "local", "command": ["npx", "x"], "environment": {"A": "b"}}}}`, "choose another --name"},
+		{"somebody else's agent in Zed", "zed", `{"agent_servers": {"Gander": {"command": "npx"}}}`, "choose another --name"},
+		{"somebody else's agent in an IDE", "jetbrains", `{"agent_servers": {"Gander": {"command": "npx"}}}`, "choose another --name"},
+		{"somebody else's agent in VS Code", "vscode", `{"acp.agents": {"Gander": {"command": "npx"}}}`, "choose another --name"},
+		{"somebody else's agent in acpx", "acpx", `{"agents": {"gander": {"command": "npx"}}}`, "choose another --name"},
+		{"a comment that does not end", "zed", "/* x", "not JSON"},
 		{"somebody else's file", "neovim", "require('x')\n", "not a file that gander config wrote"},
 	}
 	for _, tt := range tests {
@@ -325,6 +337,10 @@ func TestLinks(t *testing.T) {
 	}
 	if _, err := Put(Find("zed"), dir, entryOf(Find("zed"))); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a directory: %v", err)
+	}
+	below := filepath.Join(real, "settings.json")
+	if _, err := Put(Find("zed"), below, entryOf(Find("zed"))); err == nil || !strings.Contains(err.Error(), below) {
+		t.Errorf("a path below a file: %v", err)
 	}
 }
 

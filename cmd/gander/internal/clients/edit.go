@@ -124,7 +124,10 @@ func target(file string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}
-	return "", err
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // which names a part of the path
+	}
+	return "", fmt.Errorf("%s: %w; name another file with --file", file, err)
 }
 
 func read(file string) ([]byte, error) {

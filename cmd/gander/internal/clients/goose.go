@@ -50,6 +50,8 @@ func (gooseFormat) put(old []byte, e Entry) ([]byte, error) {
 	var before map[string]any // gander's own extension, as it is
 	if own := y.entry(e.Name); e.is(own) {
 		before = own
+	} else if y.has(e.Name) {
+		return nil, taken(e.Name)
 	}
 	extension := gooseExtension(e, before)
 	want := gooseWant(y.meaning, e.Name, extension)
@@ -359,6 +361,9 @@ func (y *yamlDocument) checked(want map[string]any) ([]byte, error) {
 		return nil, fmt.Errorf("internal: the edited file would not be YAML any more: %w", err)
 	}
 	if is := y.meaning; !reflect.DeepEqual(is, want) && !(len(is) == 0 && len(want) == 0) {
+		if aliased(y.root) {
+			return nil, errors.New("it uses YAML anchors and aliases for what has to change; edit it by hand, gander config goose prints the entry")
+		}
 		return nil, errors.New("internal: the edit would change more than the entry; nothing was written")
 	}
 	return y.text(), nil
@@ -464,6 +469,18 @@ func (y *yamlDocument) entry(name string) map[string]any {
 	extensions, _ := y.meaning[gooseExtensions].(map[string]any)
 	entry, _ := extensions[name].(map[string]any)
 	return entry
+}
+
+// has reports whether there is an extension of a name, whatever it is.
+func (y *yamlDocument) has(name string) bool {
+	extensions, _ := y.meaning[gooseExtensions].(map[string]any)
+	_, ok := extensions[name]
+	return ok
+}
+
+// aliased reports whether a part of the document stands for another one.
+func aliased(n *yaml.Node) bool {
+	return n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, aliased)
 }
 
 // keyIndex is where a key is in the content of a mapping; -1 without it.

@@ -43,6 +43,11 @@ func (f jsonFormat) put(old []byte, e Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if entry := d.find(path); entry != nil && !f.starts(*entry, e) {
+		if o, ok := entry.Value.(*hujson.Object); ok && len(o.Members) > 0 {
+			return nil, taken(e.Name)
+		}
+	}
 	if err := d.put(path, members); err != nil {
 		return nil, err
 	}
@@ -105,7 +110,8 @@ type jsonDocument struct {
 	unit    string // one level of indentation
 }
 
-// parseJSON reads a document whose value is an object; an empty one is an empty object.
+// parseJSON reads a document whose value is an object; one that is empty, or has nothing but
+// comments, is an empty object.
 func parseJSON(data []byte) (*jsonDocument, error) {
 	d := &jsonDocument{newline: "\n", unit: "  "}
 	data, d.mark = bytes.CutPrefix(data, byteOrderMark)
@@ -116,6 +122,11 @@ func parseJSON(data []byte) (*jsonDocument, error) {
 		data = []byte("{}" + d.newline)
 	}
 	root, err := hujson.Parse(bytes.Clone(data))
+	if err != nil { // it may have comments only, behind which there is room for an object
+		if with, again := hujson.Parse(d.withObject(data)); again == nil {
+			root, err = with, nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("it is not JSON: %v", strings.TrimPrefix(err.Error(), "hujson: "))
 	}
@@ -130,6 +141,15 @@ func parseJSON(data []byte) (*jsonDocument, error) {
 		}
 	}
 	return d, nil
+}
+
+// withObject is a text with an empty object on a line of its own behind it.
+func (d *jsonDocument) withObject(text []byte) []byte {
+	out := bytes.Clone(text)
+	if !bytes.HasSuffix(out, []byte("\n")) {
+		out = append(out, d.newline...)
+	}
+	return append(out, "{}"+d.newline...)
 }
 
 func (d *jsonDocument) pack() []byte {

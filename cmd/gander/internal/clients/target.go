@@ -117,6 +117,11 @@ func isGander(command string, e Entry) bool {
 	return command == e.Command || base == "gander"
 }
 
+// taken refuses to write over an entry that somebody else made.
+func taken(name string) error {
+	return fmt.Errorf("the entry %q does not start gander; it was left as it is, choose another --name or take it out by hand first", name)
+}
+
 // notOurs refuses to take out an entry that somebody else made.
 func notOurs(name string) error {
 	return fmt.Errorf("the entry %q does not start gander; it was left as it is, take it out by hand if you want to", name)
