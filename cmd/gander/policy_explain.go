@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -56,7 +57,9 @@ func (a *app) policyExplainCommand() *cobra.Command {
 		Long: `explain says whether programs in a sandbox of this project can read a path, with --write
 whether they can write it, or whether they can reach a host, by which rule, from which
 file and line. Links are followed as far as they lead through the project. What exists
-as a file, or has a slash (./new.txt), is a path; --host makes it a host.
+as a file, has a slash (./new.txt) or begins with a dot or ~ is a path, everything else a
+host, and so is http:// or https:// with one; --host makes it a host in any case. Without
+a port it is 443, of http:// 80.
 Exit code 0 when they can, 5 when they cannot.`,
 		Example: `  gander policy explain .env
   gander policy explain --write .git/config
@@ -112,13 +115,27 @@ func (a *app) explain(cfg *config.Config, dir, what string, host bool) (explanat
 
 // isHost reports whether an argument is rather a host than a path.
 func isHost(dir, what string) bool {
+	if _, ok := webAddress(what); ok {
+		return true
+	}
 	if strings.ContainsAny(what, `/\`) || strings.HasPrefix(what, ".") || strings.HasPrefix(what, "~") {
 		return false
 	}
-	if _, err := os.Lstat(filepath.Join(dir, what)); err == nil {
-		return false
+	_, err := os.Lstat(filepath.Join(dir, what))
+	return err != nil
+}
+
+// webAddress is the host and port of a URL of the web; ok is false for everything else.
+func webAddress(what string) (address string, ok bool) {
+	u, err := url.Parse(what)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return "", false
 	}
-	return strings.ContainsAny(what, ".:")
+	port := strconv.Itoa(defaultPort)
+	if u.Scheme == "http" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), true
 }
 
 // defaultPort is that of a host without one.
@@ -131,14 +148,17 @@ func explainHost(cfg *config.Config, what string) (explanation, error) {
 		return explanation{}, &exitError{exitUsage, err}
 	}
 	name, port := what, defaultPort
-	if h, p, err := net.SplitHostPort(what); err == nil {
+	if address, ok := webAddress(what); ok {
+		name = address
+	}
+	if h, p, err := net.SplitHostPort(name); err == nil {
 		name = h
 		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65535 {
 			return explanation{}, usageError("%q is not a host and a port", what)
 		}
 	}
 	d := egress.Explain(rules, name, port)
-	x := explanation{What: d.Address(), Kind: "host", Access: "refused", Rule: d.By, From: "built in: nothing but the model can be reached"}
+	x := explanation{What: what, Kind: "host", Access: "refused", Rule: d.By, From: "built in: nothing but the model can be reached"}
 	switch {
 	case d.Allowed:
 		x.Access, x.Effect, x.From = "allowed", "can be reached through the proxy in the sandbox, when its name leads to a public address", ruleOrigin(cfg, d.By)
