@@ -111,6 +111,9 @@ func (a *app) configureClient(t *clients.Target, f configFlags) error {
 		return err
 	}
 	file := cmp.Or(f.file, t.File(a.place(), cmp.Or(f.plugin, first(t.Plugins))))
+	if f.file == "" && !filepath.IsAbs(file) {
+		return usageError("%s, the client's file, is not an absolute path; set %s to your own directory, or name the file with --file", file, config.PersonalVariable())
+	}
 	switch {
 	case f.write:
 		err = a.writeEntry(t, file, e)
@@ -186,10 +189,7 @@ func (a *app) entry(t *clients.Target, f configFlags) (clients.Entry, error) {
 
 // place says where this person's files are.
 func (a *app) place() clients.Place {
-	home := cmp.Or(variable(a.environ, "HOME"), variable(a.environ, "USERPROFILE"))
-	if home == "" {
-		home, _ = os.UserHomeDir() // without it the paths are relative, and refused below
-	}
+	home, _ := config.PersonalDir(a.environ) // without it the paths are relative, and refused
 	return clients.Place{
 		OS: runtime.GOOS, Home: home,
 		Config: variable(a.environ, "XDG_CONFIG_HOME"), AppData: variable(a.environ, "APPDATA"),

@@ -37,13 +37,20 @@ func (env environment) first(names ...string) (name, value string) {
 	return "", ""
 }
 
+// PersonalDir is the home directory of the person: a variable's, else the system's.
+func PersonalDir(environ []string) (string, error) { return newEnvironment(environ).personalDir() }
+
+// PersonalVariable names the variable that says where the person's home directory is.
+func PersonalVariable() string {
+	if runtime.GOOS == "windows" {
+		return "USERPROFILE"
+	}
+	return "HOME"
+}
+
 // personalDir is the home directory of the person.
 func (env environment) personalDir() (string, error) {
-	name := "HOME"
-	if runtime.GOOS == "windows" {
-		name = "USERPROFILE"
-	}
-	if dir := env[name]; dir != "" {
+	if dir := env[PersonalVariable()]; dir != "" {
 		return dir, nil
 	}
 	u, err := user.Current()

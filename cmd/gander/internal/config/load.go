@@ -104,6 +104,9 @@ func findHome(flag string, env environment) (string, error) {
 	if err != nil {
 		return "", &Error{Path: "HOME", Reason: "there is no home directory (" + err.Error() + "); give one with --home DIR or GANDER_HOME"}
 	}
+	if !filepath.IsAbs(person) {
+		return "", &Error{Path: PersonalVariable(), Reason: fmt.Sprintf("%q is not an absolute path; set it to your own directory, or give gander one with --home DIR or GANDER_HOME", person)}
+	}
 	return filepath.Join(person, ".gander"), nil
 }
 
