@@ -115,10 +115,22 @@ func (a *app) setup(ctx context.Context, f setupFlags) error {
 // setupConfig is the configuration, or an empty one where there is none. One that
 // is broken is not written over.
 func (a *app) setupConfig() (*config.Config, error) {
+	if a.configured != nil && !fromFile(a.configured) {
+		return nil, &exitError{exitUsage, a.configured}
+	}
 	if a.configured != nil {
 		return nil, &exitError{exitUsage, fmt.Errorf("%w\ncorrect that first, or move the file away; setup does not write over a configuration that it cannot read", a.configured)}
 	}
 	return a.cfg, nil
+}
+
+// fromFile reports whether something in a file is wrong, and not only flags and variables.
+func fromFile(err error) bool {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return slices.ContainsFunc(several.Unwrap(), fromFile)
+	}
+	wrong, ok := errors.AsType[*config.Error](err)
+	return ok && wrong.File != ""
 }
 
 // given is what flags, environment and configuration say, in this order.
@@ -142,6 +154,9 @@ func (a *app) given(cfg *config.Config, f setupFlags) (answers, error) {
 		path, err := filepath.Abs(f.keyFile)
 		if err != nil {
 			return g, usageError("--api-key-file %s: %v", f.keyFile, err)
+		}
+		if _, err := config.ReadKeyFile(path); err != nil {
+			return g, usageError("--api-key-file: %w", err)
 		}
 		g.keyEnv, g.keyFile = "", path
 	case variable(a.environ, usualKey) != "" && (g.keyFile == "" || f.storeKey):
