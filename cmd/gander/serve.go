@@ -68,6 +68,9 @@ func (a *app) serveLoops(ctx context.Context, f serveFlags) error {
 	if f.listen == "" { // which would be a free port of every address
 		return usageError("--listen is empty; give an address, as in --listen %s", usualListen)
 	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return usageError("--listen %q is not a host and a port; write it as in --listen %s", f.listen, usualListen)
+	}
 	release, err := a.claimServe(ctx)
 	if err != nil {
 		return err
