@@ -158,9 +158,8 @@ unit: supervisor ## unit tests, wire goldens and scripts, with the race detector
 	$(UNIT) $(GO) test -vet=off -tags embedded -timeout 25m -skip '$(PROOFS)' $$($(GO) list ./... | grep $(PLAIN))
 
 # What proofs, races or the lines below have of the packages that unit runs with the detector:
-# ordinary work and great amounts as released, and of opencode itself a part.
-ELSEWHERE := ^(TestScripts|TestEnforcesOrdinaryUser|TestUses|TestNoGrowth|TestLargeDatabase|$(REST_OF_OPENCODE))$$
-REST_OF_OPENCODE := TestRealTemporaryFiles|TestRealSlash|TestRealCancelWhileAsking|TestRealModes|TestRealDeathAndResume|TestRealModelTrouble
+# ordinary work and great amounts as released.
+ELSEWHERE := ^(TestScripts|TestEnforcesOrdinaryUser|TestUses|TestNoGrowth|TestLargeDatabase)$$
 UNIT   := GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)'
 PROOFS := ^(TestProbe|TestLimits|TestFilesInMemory|TestKills)$$
 # Packages whose tests start programs, each slow to start with the detector: they have it in races.
@@ -169,7 +168,7 @@ PLAIN  := -e /sandbox/local$$ -e /sandbox/docker$$ -e /conformance/mcp$$ -e /con
 .PHONY: races
 races: # with the race detector what unit has not, or without it: twenty minutes and more
 	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -skip '$(PROOFS)' ./sandbox/local ./sandbox/docker
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -run '^(TestScripts|TestUses|$(REST_OF_OPENCODE))$$' ./cmd/gander ./sandbox/enforce ./sandbox/opencode
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -run '^(TestScripts|TestUses)$$' ./cmd/gander ./sandbox/enforce
 
 .PHONY: proofs
 proofs: supervisor # as released: repetitions that the race detector would make slow, and the catalogue of escapes

@@ -38,13 +38,14 @@ type backend struct {
 	ended   chan struct{} // closed when nothing of it is left and the session has forgotten it
 
 	// Set before ready is closed, then constant.
-	err    error
-	model  Model
-	egress Egress // nil: none
-	ways   []*serverWay
-	made   sandbox.Spec // what sb was made of
-	sb     sandbox.Sandbox
-	conv   sandbox.AgentSession
+	err         error
+	model       Model
+	egress      Egress // nil: none
+	serverDoors []sandbox.Door
+	ways        []*serverWay // behind these
+	made        sandbox.Spec // what sb was made of
+	sb          sandbox.Sandbox
+	conv        sandbox.AgentSession
 
 	// astray is whether the agent did not start with what it keeps of its session. Set
 	// before ready is closed; that record is gone then.
@@ -198,6 +199,7 @@ func (b *backend) open(params sandbox.SessionParams) error {
 	if err := b.openWays(); err != nil {
 		return err
 	}
+	b.serverDoors = b.openServers()
 	if err := b.makeSandbox(); err != nil {
 		return err
 	}
@@ -253,7 +255,7 @@ func (b *backend) spec(home string) sandbox.Spec {
 		WorkingDir: s.cwd,
 		Home:       home,
 		Mounts:     b.agent.Mounts(),
-		Doors:      append(b.doors(), b.serverDoors()...),
+		Doors:      append(b.doors(), b.serverDoors...),
 		Labels:     map[string]string{"agent": b.agent.Name(), "session": string(s.id)},
 	}
 	if b.usesDeveloper() {

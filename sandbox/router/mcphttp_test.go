@@ -149,7 +149,7 @@ func TestLeakToAnAddress(t *testing.T) {
 	b := s.backend
 	s.servers.all = []*server{{Type: "http", Name: "db", URL: outside.URL, allowed: true}}
 	s.mu.Unlock()
-	dial := b.serverDoors()[0].Dial
+	dial := b.openServers()[0].Dial
 	inside := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}}
 	defer inside.CloseIdleConnections()
 	resp, err := inside.Post("http://127.0.0.1:4711"+serverPath, "application/json", strings.NewReader(`{"x":"`+canaryToken+`"}`))

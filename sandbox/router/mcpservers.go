@@ -224,8 +224,8 @@ func (t *turn) askServer(v *server) bool {
 // serverDoor is the name of the door to a server.
 func serverDoor(i int) string { return fmt.Sprintf("mcp%d", i) }
 
-// serverDoors are the ways to the servers that are allowed.
-func (b *backend) serverDoors() []sandbox.Door {
+// openServers opens the ways to the servers that are allowed.
+func (b *backend) openServers() []sandbox.Door {
 	s := b.s
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,9 +1,14 @@
 package router
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -148,6 +153,42 @@ func TestSpareIsOfNoUse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What leads to an MCP server belongs to the session: a sandbox that is made ahead opens
+// none, and it ends with the session.
+func TestSparesOpenNoWays(t *testing.T) {
+	outside := httptest.NewServer(http.NotFoundHandler())
+	defer outside.Close()
+	r := spareRig(t, func(r *rig) {
+		r.opts.SpareAfter = 100 * time.Millisecond
+		r.opts.AllowServers = []string{"*"}
+	})
+	cwd := t.TempDir()
+	server := json.RawMessage(`{"type":"http","name":"db","url":"` + outside.URL + `","headers":[]}`)
+	for range 2 { // the second is made with the spare of the first
+		resp, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: cwd, MCPServers: []json.RawMessage{server}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.router.session(resp.SessionID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := r.ready(t, s)
+		if len(b.ways) != 1 {
+			t.Errorf("%d ways lead to one server", len(b.ways))
+		}
+		if _, err := r.editor.Conn.CloseSession(t.Context(), &acp.CloseSessionRequest{SessionID: s.id}); err != nil {
+			t.Fatal(err)
+		}
+		r.ahead(t)
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	if n := bytes.Count(stacks, []byte("(*serverWay).Accept")); n != 0 {
+		t.Errorf("%d ways are open without a session", n)
 	}
 }
 
