@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -41,11 +42,15 @@ file of yours but the directory's; HOME is empty and goes away with the sandbox.
 
 The exit code is the command's: 128+n when signal n ended it, 127 when there is no
 such program, 126 when it cannot be run, and 5 when the policy lets nothing run here or
-has ended the command. The third signal kills the command.`,
+has ended the command. The third signal that asks it to end (INT, TERM, HUP, QUIT) kills the
+command. It has no terminal, also where gander has one.`,
 		Example: "  gander sandbox exec -- make test\n  gander sandbox exec --cwd ~/src/thing -- bash -c 'ls ~'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError("no command; as in: gander sandbox exec -- make test")
+			}
+			if args[0] == "" {
+				return usageError("the command's name is empty; as in: gander sandbox exec -- make test")
 			}
 			return a.execInSandbox(cmd.Context(), args, f)
 		},
@@ -229,14 +234,22 @@ func (a *app) kill(ctx context.Context, sb sandbox.Sandbox, p sandbox.Process, s
 	}
 }
 
-// forward sends signals to the command until it has ended.
+// forward sends signals to the command until it has ended: those that ask it to end, and others.
 func (a *app) forward(ctx context.Context, sb sandbox.Sandbox, p sandbox.Process, signals <-chan os.Signal, ended <-chan struct{}) {
-	for n := 1; ; n++ {
+	others := make(chan os.Signal, 8)
+	if passed := passedSignals(); len(passed) > 0 { // none would be all of them
+		signal.Notify(others, passed...)
+		defer signal.Stop(others)
+	}
+	n := 0
+	for {
 		select {
 		case <-ended:
 			return
+		case s := <-others:
+			_ = p.Signal(ctx, signalName(s))
 		case s := <-signals:
-			if n >= killAfter {
+			if n++; n >= killAfter {
 				a.kill(ctx, sb, p, signals)
 				continue
 			}

@@ -28,7 +28,7 @@ func watchSignals(parent context.Context) (context.Context, *signals) {
 	ctx, end := context.WithCancel(parent)
 	s := &signals{end: end, exit: os.Exit}
 	ch := make(chan os.Signal, 8)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(ch, endSignals()...)
 	// A client that closes our stdout must not kill us before the sandboxes are
 	// cleared away.
 	signal.Ignore(syscall.SIGPIPE)
@@ -78,15 +78,4 @@ func (s *signals) giveBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taker = nil
-}
-
-// signalName is the word a sandbox has for a signal.
-func signalName(sig os.Signal) string {
-	switch sig {
-	case syscall.SIGTERM:
-		return "TERM"
-	case syscall.SIGHUP:
-		return "HUP"
-	}
-	return "INT"
 }
