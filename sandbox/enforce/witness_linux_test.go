@@ -74,6 +74,8 @@ func TestExchanged(t *testing.T) {
 			}
 			var r report
 			start(t, dir, func() Policy { return p }, placement{}, "use", use).run(t, &r)
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			if r.Leak || len(p.made) == 0 {
 				t.Errorf("it was read, or nothing was exchanged: %s", r.Said)
 			}
