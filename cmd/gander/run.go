@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/gateway"
 	"gander.dev/gander/sandbox/router"
 )
 
@@ -320,7 +321,7 @@ func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, 
 	case refused:
 		return &exitError{exitPermission, errors.New(modelFailure)}
 	case modelFailure != "":
-		return fmt.Errorf("the model did not answer: %s", modelFailure)
+		return fmt.Errorf("the model did not answer: %s", strings.Replace(modelFailure, gateway.WillRetry+".", ", and the agent has given up; try again later, or see gander doctor.", 1))
 	}
 	return stopError(resp.StopReason)
 }

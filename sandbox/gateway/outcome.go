@@ -48,12 +48,16 @@ func (g *Gateway) verdict(c *call, said string) (Kind, string, bool) {
 	case c.status >= 300:
 		return g.badStatus(c.status, said)
 	case c.body == nil || c.body.err != nil && !ended:
-		return Broken, fmt.Sprintf("The answer of the model at %s broke off; the agent will retry.", host), true
+		return Broken, fmt.Sprintf("The answer of the model at %s broke off%s.", host, WillRetry), true
 	case said != "":
 		return Broken, fmt.Sprintf("The model at %s failed while answering: %s.", host, said), true
 	}
 	return Finished, "The model has answered.", false
 }
+
+// WillRetry is in the texts of failures after which agents ask again. Once the agent has
+// ended its turn it is not true any more.
+const WillRetry = "; the agent will retry"
 
 func (g *Gateway) badStatus(status int, said string) (Kind, string, bool) {
 	root := g.endpoint.root
@@ -72,9 +76,9 @@ func (g *Gateway) badStatus(status int, said string) (Kind, string, bool) {
 	case status == 404:
 		return NotFound, fmt.Sprintf("The model endpoint %s does not know the model or the path (%s)%s; check LLM_HOST and the model's name.", root, text, because), false
 	case status == 429:
-		return RateLimited, fmt.Sprintf("The model endpoint %s wants fewer requests (%s); the agent will retry.", root.Host, text), true
+		return RateLimited, fmt.Sprintf("The model endpoint %s wants fewer requests (%s)%s.", root.Host, text, WillRetry), true
 	case status >= 500:
-		return ServerError, fmt.Sprintf("The model endpoint %s failed (%s)%s; the agent will retry.", root.Host, text, because), true
+		return ServerError, fmt.Sprintf("The model endpoint %s failed (%s)%s%s.", root.Host, text, because, WillRetry), true
 	}
 	return Rejected, fmt.Sprintf("The model endpoint %s rejected the request (%s)%s.", root.Host, text, because), false
 }
