@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // CanSeeProcesses says whether leftovers can be found on this system.
@@ -48,16 +49,22 @@ func running(dir string) bool {
 }
 
 // KillMarked ends what a server left behind: nothing that the harness started
-// stays, however broken the server is.
+// stays, however broken the server is. One look that finds nothing is not enough: a
+// program that is about to become another one cannot be looked at.
 func KillMarked(mark string) {
+	quiet := 0
 	for range 20 {
 		left := Marked(mark)
 		for _, p := range left {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
-		if len(left) == 0 {
+		if quiet++; len(left) > 0 {
+			quiet = 0
+		}
+		if quiet == 2 {
 			return
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -130,8 +130,9 @@ func (h *history) list() []Request {
 // recorder is a ResponseWriter that notes the status.
 type recorder struct {
 	http.ResponseWriter
-	id     int
-	status int
+	release <-chan struct{} // closed when the answer is not to hang any more
+	id      int
+	status  int
 }
 
 func (r *recorder) WriteHeader(status int) {

@@ -133,7 +133,8 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Release lets go every answer that hangs now in a step with "hang": "release".
+// Release lets go every answer in a step with "hang": "release" whose request has come, also
+// one that is about to hang.
 func (s *Server) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,20 +142,22 @@ func (s *Server) Release() {
 	s.release = make(chan struct{})
 }
 
-// enter counts a running answer, unless the server is closed.
-func (s *Server) enter() bool {
+// enter counts a running answer, unless the server is closed. The answer is let go by the
+// next Release, which closes release.
+func (s *Server) enter() (release <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return false
+		return nil, false
 	}
 	s.running.Add(1)
-	return true
+	return s.release, true
 }
 
 // ServeHTTP answers /v1/chat/completions and /v1/models.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	release, ok := s.enter()
+	if !ok {
 		panic(http.ErrAbortHandler)
 	}
 	defer s.running.Done()
@@ -162,7 +165,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	defer context.AfterFunc(s.stopped, func() { cancel(errClosed) })()
 
-	rec := &recorder{ResponseWriter: w, id: s.history.add(r)}
+	rec := &recorder{ResponseWriter: w, release: release, id: s.history.add(r)}
 	err := s.route(ctx, rec, r)
 	aborted := err != nil && !errors.Is(err, errDrop)
 	s.history.update(rec.id, func(q *Request) { q.Status, q.Aborted, q.Done = rec.status, aborted, true })
@@ -230,7 +233,7 @@ func (s *Server) complete(ctx context.Context, w *recorder, r *http.Request, bod
 		q.Model, q.Stream, q.Messages, q.Tools, q.Step = c.Model, c.Stream, messages, c.toolNames(), index
 	})
 	if step.Status != 0 {
-		if err := s.hang(ctx, w.id, step.Hang); err != nil {
+		if err := s.hang(ctx, w, step.Hang); err != nil {
 			return err
 		}
 		return step.status(w)
@@ -238,7 +241,7 @@ func (s *Server) complete(ctx context.Context, w *recorder, r *http.Request, bod
 	p := &player{
 		step: step, index: index, nonce: nonce(), templates: newTemplates(&c, messages),
 		answer: newAnswer(w, &c), prompt: max(1, len(body)/4), offered: c.toolNames(),
-		hang: func(ctx context.Context, h Hang) error { return s.hang(ctx, w.id, h) },
+		hang: func(ctx context.Context, h Hang) error { return s.hang(ctx, w, h) },
 	}
 	if err := p.play(ctx); !errors.Is(err, errFailed) {
 		return err
@@ -291,18 +294,16 @@ func conversation(r *http.Request) string {
 }
 
 // hang waits as h says, or until the client or the server goes away.
-func (s *Server) hang(ctx context.Context, id int, h Hang) error {
+func (s *Server) hang(ctx context.Context, w *recorder, h Hang) error {
 	if h.zero() {
 		return nil
 	}
-	s.mu.Lock()
-	release := s.release
-	s.mu.Unlock()
-	s.history.update(id, func(q *Request) { q.Hanging = true })
-	defer s.history.update(id, func(q *Request) { q.Hanging = false })
+	s.history.update(w.id, func(q *Request) { q.Hanging = true })
+	defer s.history.update(w.id, func(q *Request) { q.Hanging = false })
 	if h.For > 0 {
 		return pause(ctx, h.For)
 	}
+	release := w.release
 	if !h.Release {
 		release = nil
 	}

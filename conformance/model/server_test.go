@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gander.dev/gander/conformance/model"
 )
@@ -76,6 +77,35 @@ func TestClientGoesAway(t *testing.T) {
 				t.Errorf("got %+v", q)
 			}
 		})
+	}
+}
+
+// An answer whose request has come is let go, however long it takes to get to its hanging.
+func TestReleaseBeforeItHangs(t *testing.T) {
+	c := start(t, model.Options{Script: script(t, `{"default":[{"hang":"release","text":"free"}]}`)})
+	body, slow := io.Pipe()
+	req, err := http.NewRequestWithContext(patient(t), http.MethodPost, c.base+"/v1/chat/completions", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		resp, err := c.http.Do(req)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		answered <- err
+	}()
+	for len(c.server.Requests()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	c.server.Release()
+	if _, err := io.WriteString(slow, `{"model":"m","messages":[{"role":"user","content":"x"}]}`); err != nil {
+		t.Fatal(err)
+	}
+	_ = slow.Close()
+	if err := <-answered; err != nil {
+		t.Errorf("it hangs: %v", err)
 	}
 }
 
