@@ -67,5 +67,5 @@ func TestMountNumberAgain(t *testing.T) {
 			return
 		}
 	}
-	t.Skip("the number was never given away again")
+	t.Log("somebody else on the machine has the number now: only other ones were seen")
 }
