@@ -189,17 +189,20 @@ func TestEndDuringAnOrder(t *testing.T) {
 	begin(t, s, nil)
 }
 
+// cannotStop is a fleet's error where keepers do not end.
+func cannotStop(order, _ string) error {
+	if order == "stop" {
+		return fmt.Errorf("its daemon hangs: %w", controlplane.ErrUnavailable)
+	}
+	return nil
+}
+
 // A run is stopped when its keeper has stopped it: until then it keeps its workspace, and
 // one that was taken for ended and has a keeper is stopped.
 func TestStopThatFails(t *testing.T) {
 	s := planetest.Start(t, planetest.Options{})
 	run := begin(t, s, nil)
-	s.Fleet.Fail = func(order, _ string) error {
-		if order == "stop" {
-			return fmt.Errorf("no room: %w", controlplane.ErrUnavailable)
-		}
-		return nil
-	}
+	s.Fleet.Fail = cannotStop
 	want(t, s, 503, "POST", "/api/sandbox/stop", nil)
 	want(t, s, 409, "POST", "/api/sandbox/start", map[string]any{"agentType": "goose"})
 	s.Fleet.Fail = nil
@@ -216,12 +219,7 @@ func TestStopThatFails(t *testing.T) {
 func TestStopThatFailsAtAdoption(t *testing.T) {
 	s := planetest.Start(t, planetest.Options{})
 	run := begin(t, s, nil)
-	s.Fleet.Fail = func(order, _ string) error {
-		if order == "stop" {
-			return fmt.Errorf("its daemon hangs: %w", controlplane.ErrUnavailable)
-		}
-		return nil
-	}
+	s.Fleet.Fail = cannotStop
 	want(t, s, 503, "POST", "/api/sandbox/stop", nil)
 	sent(t, s, run)
 	s.Restart()

@@ -138,6 +138,19 @@ func obey(l *fakeLoop) {
 	l.say(telemetry.Event{Type: telemetry.IterationEnd, Iteration: n, Status: string(telemetry.Cancelled)}, telemetry.Event{Type: telemetry.StateChange, State: telemetry.Stopped, Summary: "stopped"})
 }
 
+// wantStopped is after a stop was answered: the sandbox has ended, and the keeper ends, too.
+func (r *rig) wantStopped() {
+	r.t.Helper()
+	select {
+	case <-r.driver.last().done:
+	default:
+		r.t.Error("stop returns while the sandbox runs")
+	}
+	if err := r.gone(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 func TestRunAndStop(t *testing.T) {
 	r := newRig(t, obey)
 	r.start()
@@ -145,14 +158,7 @@ func TestRunAndStop(t *testing.T) {
 	if err := r.client.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-r.driver.last().done:
-	default:
-		t.Error("stop returns while the sandbox runs")
-	}
-	if err := r.gone(); err != nil {
-		t.Fatal(err)
-	}
+	r.wantStopped()
 	all := r.contiguous()
 	if got := states(all); !slices.Equal(got, []string{"running", "stopped"}) {
 		t.Errorf("states %q", got)
@@ -183,14 +189,7 @@ func TestStopThatCannotBeNoted(t *testing.T) {
 	if err := r.client.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be noted") {
 		t.Errorf("it is answered with %v", err)
 	}
-	select {
-	case <-r.driver.last().done:
-	default:
-		t.Error("stop returns while the sandbox runs")
-	}
-	if err := r.gone(); err != nil {
-		t.Fatal(err)
-	}
+	r.wantStopped()
 	if got := outcomes(r.contiguous()); !slices.Equal(got, []string{"1 cancelled"}) {
 		t.Errorf("outcomes %q", got)
 	}
