@@ -132,9 +132,9 @@ func (x *index) load(path string) {
 	}
 }
 
-// fresh brings the entries of the given transcripts up to date and returns them;
-// those without a header are left out.
-func (s *Store) fresh(ctx context.Context, files []transcriptFile) ([]*entry, error) {
+// fresh brings the entries of the given transcripts up to date and returns them.
+// Those without a header are left out: damaged are the ids of those that have records.
+func (s *Store) fresh(ctx context.Context, files []transcriptFile) (out []*entry, damaged []acp.SessionID, err error) {
 	x := &s.index
 	x.mu.Lock()
 	x.load(s.indexPath())
@@ -142,7 +142,7 @@ func (s *Store) fresh(ctx context.Context, files []transcriptFile) ([]*entry, er
 		x.entries = map[acp.SessionID]*entry{}
 	}
 	x.mu.Unlock()
-	out := make([]*entry, 0, len(files))
+	out = make([]*entry, 0, len(files))
 	var changed []*entry
 	for _, f := range files {
 		e, read, err := s.freshEntry(ctx, f)
@@ -150,19 +150,22 @@ func (s *Store) fresh(ctx context.Context, files []transcriptFile) ([]*entry, er
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading session %s: %w", f.id, err)
+			return nil, nil, fmt.Errorf("reading session %s: %w", f.id, err)
 		}
 		if read {
 			changed = append(changed, e)
 		}
-		if e.headed() {
+		switch {
+		case e.headed():
 			out = append(out, e)
+		case e.offset > 0:
+			damaged = append(damaged, e.id)
 		}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s.saveIndex(x, changed)
-	return out, nil
+	return out, damaged, nil
 }
 
 // freshEntry is the entry of a transcript, brought up to date; read is whether the
@@ -256,7 +259,7 @@ func (s *Store) sum(ctx context.Context, f transcriptFile, before *entry) (*entr
 	defer file.Close()
 	var sum fold
 	var offset int64
-	if before != nil && f.size >= before.offset && checkOf(file, before.offset) == before.check && json.Unmarshal(before.raw, &sum) == nil {
+	if before != nil && f.size >= before.offset && checkOf(file, before.offset) == before.check && hasHeader(ctx, file) && json.Unmarshal(before.raw, &sum) == nil {
 		offset = before.offset
 	} else {
 		sum = fold{}
@@ -277,6 +280,15 @@ func (s *Store) sum(ctx context.Context, f transcriptFile, before *entry) (*entr
 		return nil, err
 	}
 	return &entry{f.id, end, f.size, f.mtime, sum.UpdatedAt.UnixMilli(), checkOf(file, end), raw}, nil
+}
+
+// hasHeader reports whether the first line of a transcript is its header.
+func hasHeader(ctx context.Context, file *os.File) (ok bool) {
+	_, err := scan(ctx, file, 0, func(line []byte, _ bool) bool {
+		_, ok = decodeRecord(line).Body.(Header)
+		return false
+	})
+	return ok && err == nil
 }
 
 // checkOf is the sum of the last bytes before offset.

@@ -59,9 +59,19 @@ func KeyOf(ref, agent string) string {
 // Resolve finds the session that a reference means: its id, the beginning of at
 // least 6 characters of the id of one session only, its key, or a name that is
 // part of the key for the agent. When several had a key it is the last one. None
-// is ErrNotFound.
+// is ErrNotFound, one whose transcript cannot be read ErrDamaged.
 func (s *Store) Resolve(ctx context.Context, ref, agent string) (Info, error) {
-	ref = strings.TrimSpace(ref)
+	info, err := s.resolve(ctx, strings.TrimSpace(ref), agent)
+	if err != nil {
+		return Info{}, err
+	}
+	if _, err := s.Header(ctx, info.ID); err != nil { // the index may know what the file has lost
+		return Info{}, err
+	}
+	return info, nil
+}
+
+func (s *Store) resolve(ctx context.Context, ref, agent string) (Info, error) {
 	if id := acp.SessionID(ref); CheckID(id) == nil {
 		if info, err := s.Info(ctx, id); !errors.Is(err, ErrNotFound) {
 			return info, err
@@ -70,6 +80,9 @@ func (s *Store) Resolve(ctx context.Context, ref, agent string) (Info, error) {
 	page, err := s.List(ctx, ListOptions{all: true})
 	if err != nil {
 		return Info{}, err
+	}
+	isPrefix := func(id acp.SessionID) bool {
+		return len(ref) >= minPrefix && strings.HasPrefix(strings.ToLower(string(id)), strings.ToLower(ref))
 	}
 	var begin []Info
 	var latest *Info
@@ -82,8 +95,13 @@ func (s *Store) Resolve(ctx context.Context, ref, agent string) (Info, error) {
 			if latest == nil || info.CreatedAt.After(latest.CreatedAt) {
 				latest = info
 			}
-		case len(ref) >= minPrefix && strings.HasPrefix(strings.ToLower(string(info.ID)), strings.ToLower(ref)):
+		case isPrefix(info.ID):
 			begin = append(begin, *info)
+		}
+	}
+	for _, id := range page.Damaged {
+		if isPrefix(id) {
+			begin = append(begin, Info{ID: id})
 		}
 	}
 	switch {

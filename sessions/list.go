@@ -41,6 +41,9 @@ type Page struct {
 	// Next is the cursor of the next page; empty when this is the last. It
 	// names the last session of this one, so that it stays good while others change.
 	Next string
+	// Damaged are the ids of transcripts that cannot be listed, see [ErrDamaged];
+	// they are the same for every page and whatever the options say.
+	Damaged []acp.SessionID
 }
 
 // List returns sessions, what happened last first. It reads of the transcripts
@@ -50,7 +53,7 @@ func (s *Store) List(ctx context.Context, o ListOptions) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	entries, err := s.fresh(ctx, files)
+	entries, damaged, err := s.fresh(ctx, files)
 	if err != nil {
 		return Page{}, err
 	}
@@ -66,7 +69,9 @@ func (s *Store) List(ctx context.Context, o ListOptions) (Page, error) {
 		}
 		entries = entries[start:]
 	}
-	return o.page(entries)
+	p, err := o.page(entries)
+	p.Damaged = damaged
+	return p, err
 }
 
 func newestFirst(a, b *entry) int {
@@ -164,8 +169,13 @@ func (s *Store) fold(ctx context.Context, id acp.SessionID) (fold, error) {
 	f, err := s.stat(id)
 	if err == nil {
 		var entries []*entry
-		if entries, err = s.fresh(ctx, []transcriptFile{f}); err == nil && len(entries) == 1 {
+		var damaged []acp.SessionID
+		entries, damaged, err = s.fresh(ctx, []transcriptFile{f})
+		switch {
+		case err == nil && len(entries) == 1:
 			return entries[0].fold()
+		case err == nil && len(damaged) == 1:
+			err = s.damaged(id)
 		}
 	}
 	return fold{}, fmt.Errorf("session %s: %w", id, cmp.Or(err, ErrNotFound))

@@ -18,6 +18,9 @@ import (
 var (
 	// ErrNotFound means that there is no such session.
 	ErrNotFound = errors.New("no such session")
+	// ErrDamaged means that a transcript has records and no header that can be read,
+	// so that nobody knows what session it is of.
+	ErrDamaged = errors.New("its transcript is damaged")
 	// ErrExists means that a session of that id is there already.
 	ErrExists = errors.New("session exists already")
 	// ErrClosed means that the transcript was closed.
@@ -169,6 +172,7 @@ func (s *Store) Resume(ctx context.Context, id acp.SessionID) (*Transcript, Head
 
 // Header returns the header of a session.
 func (s *Store) Header(ctx context.Context, id acp.SessionID) (Header, error) {
+	none := ErrNotFound
 	for r, err := range s.Entries(ctx, id) {
 		if err != nil {
 			return Header{}, err
@@ -176,8 +180,14 @@ func (s *Store) Header(ctx context.Context, id acp.SessionID) (Header, error) {
 		if h, ok := r.Body.(Header); ok {
 			return h, nil
 		}
+		none = s.damaged(id)
 	}
-	return Header{}, fmt.Errorf("reading session %s: its transcript has no header: %w", id, ErrNotFound)
+	return Header{}, fmt.Errorf("reading session %s: %w", id, none)
+}
+
+// damaged is an ErrDamaged that says what to do.
+func (s *Store) damaged(id acp.SessionID) error {
+	return fmt.Errorf("%w: the first line of %s cannot be read; mend that line, or move the file away", ErrDamaged, s.path(id))
 }
 
 // endOf reports how large f is, and whether it ends inside a line.

@@ -45,6 +45,7 @@ const (
 	checkConfig    = "config"
 	checkHome      = "home"
 	checkPrivate   = "home.private"
+	checkSessions  = "home.sessions"
 	checkRoom      = "home.room"
 	checkTemp      = "tmp.room"
 	checkKernel    = "kernel"
@@ -246,6 +247,7 @@ func (a *app) examine(ctx context.Context, report func(check)) {
 	}
 	report(a.examineHome())
 	report(a.examinePrivate())
+	report(a.examineSessions(ctx))
 	report(a.examineRoom())
 	report(a.examineTemp())
 	report(examineKernel())

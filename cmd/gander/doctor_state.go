@@ -16,6 +16,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox/docker"
 	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sessions"
 )
 
 // examineConfig says what is wrong with the configuration; it was read before.
@@ -90,6 +91,29 @@ func (a *app) openToOthers() []string {
 		info, err := os.Lstat(path)
 		return err != nil || info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&0o077 == 0
 	})
+}
+
+// examineSessions looks for transcripts that cannot be read.
+func (a *app) examineSessions(ctx context.Context) check {
+	var page sessions.Page
+	store, err := a.wire().store()
+	if err == nil {
+		page, err = store.List(ctx, sessions.ListOptions{})
+	}
+	if err != nil {
+		return check{ID: checkSessions, State: checkWarn, What: messageOf(err), Next: homeAdvice}
+	}
+	var files []string
+	for _, id := range page.Damaged {
+		files = append(files, filepath.Join(a.cfg.Home, "sessions", string(id)+".jsonl"))
+	}
+	if len(files) == 0 {
+		return check{ID: checkSessions, State: checkOK, What: "the transcripts of all sessions can be read"}
+	}
+	return check{
+		ID: checkSessions, State: checkWarn, What: "gander does not know what sessions these are: the first line cannot be read of " + someOf(files, 5),
+		Next: "mend that line, or move the file away; gander leaves it as it is",
+	}
 }
 
 const (

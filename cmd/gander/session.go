@@ -24,7 +24,7 @@ func (a *app) sessionCommand() *cobra.Command {
 named by its id, by at least 6 characters that its id begins with, by its key
 (agent:goose:main), or by the name that gander run --session gave it.
 
-Exit code 4 means that there is no such session.`,
+Exit code 4 means that there is no such session, or that its transcript is damaged.`,
 	}
 	cmd.AddCommand(a.sessionList(), a.sessionShow(), a.sessionSearch(), a.sessionRename(), a.sessionReset(), a.sessionCompact(), a.sessionPrune(),
 		a.sessionExport(), a.sessionDelete(), a.sessionImport(), a.sessionDiff(), a.sessionUndo(), a.sessionPermissions())
@@ -56,6 +56,8 @@ func sessionError(ref string, err error) error {
 	switch {
 	case errors.Is(err, sessions.ErrNotFound):
 		return &exitError{exitNoSession, fmt.Errorf("there is no session %q; gander session list shows those that there are", ref)}
+	case errors.Is(err, sessions.ErrDamaged):
+		return &exitError{exitNoSession, err}
 	case errors.Is(err, sessions.ErrInUse):
 		return fmt.Errorf("session %s cannot be changed while it is in use: %w", ref, err)
 	}
@@ -105,6 +107,11 @@ func (a *app) listSessions(ctx context.Context, o sessions.ListOptions, active i
 	page, err := store.List(ctx, o)
 	if err != nil {
 		return err
+	}
+	for _, id := range page.Damaged {
+		if _, err := store.Info(ctx, id); err != nil {
+			a.complain(err)
+		}
 	}
 	list := page.Sessions
 	if active > 0 {
