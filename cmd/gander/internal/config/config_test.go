@@ -183,9 +183,17 @@ func TestProjectMayNot(t *testing.T) {
 		{`{"cancelDeadline": "1m"}`, "cancelDeadline: not allowed"},
 		{`{"sessions": {"sync": "never"}}`, "sessions.sync: not allowed"},
 		{`{"agnet": "goose"}`, `agnet: unknown key; did you mean "agent"?`},
+		{`{"xyzzyx": 1}`, "xyzzyx: unknown key; known here: agent, model, agents, policy\n"},
+		{`{"model": {"hots": "x"}}`, "model.hots: unknown key; known here: model\n"},
+		{`{"agents": {"goose": {"xyzzyx": 1}}}`, "agents.goose.xyzzyx: unknown key; known here: model\n"},
+		{`{"log": {"levle": "x"}}`, "log.levle: unknown key; a project's file sets nothing here\n"},
+		{`{"policy": {"gti": "warn"}}`, `policy.gti: unknown key; did you mean "git"?`},
+	}
+	if _, err := loadWith(t, "", `{"model": {"hots": "x"}}`); err == nil || strings.Contains(err.Error(), "not allowed") {
+		t.Errorf("of a key that there is not: %v", err)
 	}
 	for _, tt := range tests {
-		if _, err := loadWith(t, "", tt.project); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := loadWith(t, "", tt.project); err == nil || !strings.Contains(err.Error()+"\n", tt.want) {
 			t.Errorf("%s: %v\nwant %s", tt.project, err, tt.want)
 		}
 	}

@@ -13,10 +13,11 @@ import (
 // A decoder puts nodes into a Config. It goes on behind an error, so that a
 // person sees all of them at once.
 type decoder struct {
-	file   string
-	data   []byte
-	errs   []error
-	places map[string]int // offset of each value that was set, by path
+	file    string
+	project bool // the file is a project's
+	data    []byte
+	errs    []error
+	places  map[string]int // offset of each value that was set, by path
 }
 
 // maxErrors is how many errors of a file are told: a project's could be made of them.
@@ -214,6 +215,13 @@ func jsonFields(t reflect.Type) []reflect.StructField {
 }
 
 func (d *decoder) unknown(m member, path string, known []string) {
+	if d.project {
+		known = slices.DeleteFunc(known, func(key string) bool { return !projectMaySet(join(path, key)) })
+	}
+	if len(known) == 0 {
+		d.fail(m.offset, join(path, m.key), "unknown key; a project's file sets nothing here")
+		return
+	}
 	if near := nearest(m.key, known); near != "" {
 		d.fail(m.offset, join(path, m.key), "unknown key; did you mean %q?", near)
 		return

@@ -171,7 +171,7 @@ func (c *Config) read(path string, f *file, project bool) error {
 		e.File = path
 		return e
 	}
-	d := decoder{file: path, data: data, places: map[string]int{}}
+	d := decoder{file: path, project: project, data: data, places: map[string]int{}}
 	c.Policy = policy.Policy{} // each file has a layer of its own
 	d.decode(root, "", reflect.ValueOf(c).Elem(), "")
 	if project {

@@ -14,6 +14,18 @@ func projectKeys() []string {
 	return []string{"agent", "model.model", "agents.*.model"}
 }
 
+// projectMaySet reports whether a project's file may set p, or something below it.
+func projectMaySet(p string) bool {
+	if p == "policy" || strings.HasPrefix(p, "policy.") {
+		return true
+	}
+	depth := strings.Count(p, ".") + 1
+	return slices.ContainsFunc(projectKeys(), func(pattern string) bool {
+		parts := strings.Split(pattern, ".")
+		return depth <= len(parts) && matches(strings.Join(parts[:depth], "."), p)
+	})
+}
+
 // whyNot says of the other keys why a project must not set them; the first
 // pattern that matches counts.
 func whyNot() [][2]string {
@@ -37,15 +49,13 @@ func whyNot() [][2]string {
 func (d *decoder) checkProject(userFile string) {
 	var paths []string
 	for p := range d.places {
-		if p != "" && p != "policy" && !strings.HasPrefix(p, "policy.") && !strings.HasSuffix(p, "]") && !d.isGroup(p) {
+		if p != "" && !projectMaySet(p) && !strings.HasSuffix(p, "]") && !d.isGroup(p) {
 			paths = append(paths, p)
 		}
 	}
 	slices.SortFunc(paths, func(a, b string) int { return cmp.Compare(d.places[a], d.places[b]) })
 	for _, p := range paths {
-		if !slices.ContainsFunc(projectKeys(), func(pattern string) bool { return matches(pattern, p) }) {
-			d.fail(d.places[p], p, "not allowed in a project's file: %s; set it in %s", reason(p), userFile)
-		}
+		d.fail(d.places[p], p, "not allowed in a project's file: %s; set it in %s", reason(p), userFile)
 	}
 }
 
