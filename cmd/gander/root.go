@@ -209,7 +209,7 @@ func (a *app) globalFlags(root *cobra.Command) {
 func (a *app) begin(cmd *cobra.Command) error {
 	a.begun = true
 	a.configured = a.configure()
-	if a.configured == nil || need(cmd) == noConfig {
+	if a.configured == nil || need(cmd) == noConfig && !errors.Is(a.configured, config.ErrFlag) {
 		return nil // some work whatever the configuration says
 	}
 	return &exitError{exitUsage, a.configured}
@@ -225,6 +225,9 @@ func (a *app) configure() error {
 		Level: cfg.Log.Level, Format: cfg.Log.Format, File: cfg.Log.File,
 		Writer: a.err, NoColor: cfg.NoColor, Redact: a.secrets.hide,
 	})
+	if err != nil && a.flags.LogFile != "" {
+		return &config.Error{Path: "--log-file", Reason: err.Error()}
+	}
 	if err != nil {
 		return err
 	}

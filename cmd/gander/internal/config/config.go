@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -204,6 +205,9 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalJSON writes the duration as a string.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
+// ErrFlag is what errors about a flag are.
+var ErrFlag = errors.New("a flag is wrong")
+
 // Error is something wrong in the configuration.
 type Error struct {
 	// File is where it is; empty for a flag or a variable.
@@ -215,6 +219,11 @@ type Error struct {
 	Path string
 	// Reason says what is wrong and what would be right.
 	Reason string
+}
+
+// Is makes an error about a flag an [ErrFlag].
+func (e *Error) Is(target error) bool {
+	return target == ErrFlag && e.File == "" && strings.HasPrefix(e.Path, "--")
 }
 
 // Error is all of it on one line. What the file says in it does nothing to a terminal: a

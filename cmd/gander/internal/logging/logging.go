@@ -9,6 +9,7 @@ package logging
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/lmittmann/tint"
 	"github.com/mattn/go-isatty"
@@ -48,7 +50,7 @@ type Options struct {
 	// Writer gets the records, one Write each; nil is standard error. Not used
 	// with File.
 	Writer io.Writer
-	// File is appended to instead; it is made with mode 0600.
+	// File is appended to instead; it is made with mode 0600. A pipe needs a reader.
 	File string
 	// NoColor leaves out colours, which are only used on a terminal anyway.
 	NoColor bool
@@ -123,9 +125,13 @@ func ParseLevel(name string) (slog.Level, error) {
 // open returns where records go, and what to close.
 func open(o Options) (io.Writer, io.Closer, error) {
 	if o.File != "" {
-		f, err := os.OpenFile(o.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		// A pipe is not waited for: nobody may ever read it.
+		f, err := os.OpenFile(o.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+		if errors.Is(err, syscall.ENXIO) {
+			return nil, nil, fmt.Errorf("opening the log file: %s is a pipe that nobody reads, or a socket; name a file", o.File)
+		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("opening the log file: %w", err)
+			return nil, nil, fmt.Errorf("opening the log file: %w; name a file in a directory that is there and yours", err)
 		}
 		return f, f, nil
 	}
