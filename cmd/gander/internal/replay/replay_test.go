@@ -140,6 +140,24 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
+// Transcripts of other tools have neither ids nor ends of turns: each prompt has its
+// answer all the same, the last one too, and one that nothing was said to.
+func TestTranscriptOfAnotherTool(t *testing.T) {
+	v := watch(t, Options{Recording: read(t, "other-tool.jsonl")})
+	s := v.open()
+	for _, want := range []string{"first answer", "", "third answer", "made"} {
+		answer, err := v.say(s.SessionID)
+		if seen := strings.Join(v.took(), "\n"); err != nil || answer.StopReason != acp.StopEndTurn || !strings.Contains(seen, want) || want == "" && seen != "" {
+			t.Errorf("%+v, %v; played %q, want %q", answer, err, seen, want)
+		}
+	}
+	v = watch(t, Options{Recording: read(t, "other-tool-alone.jsonl")})
+	s = v.open()
+	if answer, err := v.say(s.SessionID); err != nil || answer.StopReason != acp.StopEndTurn {
+		t.Errorf("the last turn: %+v, %v", answer, err)
+	}
+}
+
 func TestTrace(t *testing.T) {
 	v := watch(t, Options{Recording: read(t, "trace.jsonl")})
 	s := v.open()

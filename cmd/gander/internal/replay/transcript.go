@@ -14,7 +14,7 @@ import (
 func readTranscript(ctx context.Context, path string) (*Recording, error) {
 	s := &Session{ID: acp.SessionID(strings.TrimSuffix(filepath.Base(path), ".jsonl"))}
 	r := &Recording{Sessions: []*Session{s}}
-	open := "" // the turn that runs
+	open := "" // the turn that runs; other tools' have no id
 	for rec, err := range sessions.ReadFile(ctx, path) {
 		if err != nil {
 			return nil, err
@@ -45,6 +45,9 @@ func readTranscript(ctx context.Context, path string) (*Recording, error) {
 			r.Skipped++
 		}
 	}
+	if open == "" {
+		s.end()
+	}
 	return r, nil
 }
 
@@ -54,7 +57,9 @@ func (s *Session) message(m sessions.Message, rec sessions.Record, open *string)
 	case sessions.RoleUser:
 		t := s.last()
 		if t == nil || t.Ended || t.Prompt != nil { // no start was recorded
-			s.end()
+			if *open == "" || t != nil && len(t.Steps) > 0 {
+				s.end()
+			}
 			t = &Turn{Begun: rec.Time}
 			s.Turns = append(s.Turns, t)
 			*open = rec.TurnID
@@ -68,9 +73,9 @@ func (s *Session) message(m sessions.Message, rec sessions.Record, open *string)
 	}
 }
 
-// end ends a turn whose end was never recorded, as the ones of other tools are.
+// end ends the last turn, if its end was never recorded, as the ones of other tools are.
 func (s *Session) end() {
-	if t := s.last(); t != nil && !t.Ended && len(t.Steps) > 0 {
+	if t := s.last(); t != nil && !t.Ended {
 		t.Ended, t.StopReason = true, acp.StopEndTurn
 	}
 }
@@ -78,6 +83,9 @@ func (s *Session) end() {
 func (s *Session) event(e sessions.TurnEvent, rec sessions.Record, open *string) {
 	switch e.Event {
 	case sessions.TurnStart:
+		if *open == "" {
+			s.end()
+		}
 		*open = rec.TurnID
 		s.Turns = append(s.Turns, &Turn{Begun: rec.Time})
 	case sessions.TurnEnd:
