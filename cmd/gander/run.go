@@ -85,6 +85,14 @@ session, 5 a permission was asked for and not given, or the policy stopped the t
 			return a.runPrompt(cmd.Context(), args, f)
 		},
 	}
+	failed := func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return (&terminalClient{app: a, flags: f}).failed(err)
+	}
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return failed(a.begin(cmd)) }
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return failed(cmd.Parent().FlagErrorFunc()(cmd, err)) })
 	a.routeFlags(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.cwd, "cwd", ".", "the project's directory")
