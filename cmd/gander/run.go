@@ -149,12 +149,21 @@ func projectDir(dir string) (string, error) {
 	return directoryOf("--cwd", dir, "the project's directory")
 }
 
+// absolute is the absolute path of what a flag or an argument names.
+func absolute(name, path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", usageError("%s %s: the current directory is gone (%w); go to one that is there, or give an absolute path", name, path, err)
+	}
+	return abs, nil
+}
+
 // directoryOf is the absolute path of a directory given by a flag, which is to be used
 // as something.
 func directoryOf(flag, dir, use string) (string, error) {
-	path, err := filepath.Abs(dir)
+	path, err := absolute(flag, dir)
 	if err != nil {
-		return "", usageError("%s %s: %v", flag, dir, err)
+		return "", err
 	}
 	info, err := os.Stat(path)
 	switch {

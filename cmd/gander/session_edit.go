@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -251,7 +250,7 @@ The home is only read, and of nothing outside of it.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := filepath.Abs(args[0])
+			dir, err := absolute("importing from", args[0])
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"text/tabwriter"
 
@@ -55,10 +54,7 @@ func (f *permissionFlags) register(cmd *cobra.Command, all string) {
 
 // project is the directory that is meant.
 func (f *permissionFlags) project() (string, error) {
-	if f.cwd == "" {
-		return os.Getwd()
-	}
-	return filepath.Abs(f.cwd)
+	return absolute("--cwd", cmp.Or(f.cwd, "."))
 }
 
 // projects are all that are meant.
@@ -67,7 +63,10 @@ func (f *permissionFlags) projects(store *permit.Store) ([]string, error) {
 		return store.Projects()
 	}
 	dir, err := f.project()
-	return []string{permit.Canonical(dir)}, err
+	if err != nil {
+		return nil, err
+	}
+	return []string{permit.Canonical(dir)}, nil
 }
 
 // permissionRow is a remembered answer, as gander session permissions list prints it.
@@ -86,6 +85,9 @@ func (a *app) permissionsList() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			store := permit.Open(permissionsDir(a.cfg))
 			projects, broken := f.projects(store)
+			if broken != nil && !f.all {
+				return broken
+			}
 			rows := []permissionRow{}
 			for _, dir := range projects {
 				rules, err := store.Rules(dir)
