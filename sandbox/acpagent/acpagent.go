@@ -101,7 +101,7 @@ func Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionParams, o Op
 	go s.watch()
 	if err := s.openInTime(ctx); err != nil {
 		_ = s.Close()
-		return nil, fmt.Errorf("opening a session with %s: %w", o.Name, err)
+		return nil, fmt.Errorf("opening a session with %s (%s): %w", o.Name, o.Command.Args[0], err)
 	}
 	return s, nil
 }

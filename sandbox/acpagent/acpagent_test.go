@@ -244,7 +244,7 @@ func TestOpenErrors(t *testing.T) {
 		"exits at once": {func(p *process) {
 			_, _ = p.errs.Write([]byte("error: no CA bundle\n  hint: install ca-certificates\n"))
 			p.exit(sandbox.ExitStatus{Code: 3}, nil)
-		}, nil, "opening a session with duck: duck exited with code 3; its last words: error: no CA bundle | hint: install ca-certificates"},
+		}, nil, "opening a session with duck (/opt/duck): duck exited with code 3; its last words: error: no CA bundle | hint: install ca-certificates"},
 		"is killed":         {func(p *process) { p.exit(sandbox.ExitStatus{Code: 137, Signal: "KILL"}, nil) }, nil, "duck was ended by signal KILL"},
 		"loses its sandbox": {func(p *process) { p.exit(sandbox.ExitStatus{}, sandbox.ErrGone) }, nil, "duck ended: the sandbox has ended"},
 		"closes its output": {func(p *process) { _ = p.agent.Close() }, nil, "duck was ended by signal KILL"},

@@ -181,6 +181,9 @@ func openIn(t *testing.T, b *box, p sandbox.SessionParams, o Options) (*Session,
 		p.Client = new(recorder)
 	}
 	o.Name = "duck"
+	if o.Command.Args == nil {
+		o.Command.Args = []string{"/opt/duck", "acp"}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s, err := Open(ctx, b, p, o)

@@ -220,7 +220,7 @@ func (b *backend) open(params sandbox.SessionParams) error {
 	var err error
 	if b.conv, err = b.agent.Open(b.ctx, b.sb, params); err != nil {
 		b.astray = params.ResumeID != "" && !errors.Is(err, context.DeadlineExceeded)
-		return err
+		return fmt.Errorf("%w; gander agent test %s --log-level debug shows more", err, b.agent.Name())
 	}
 	b.output.to(b.conv)
 	return nil

@@ -175,7 +175,7 @@ func TestAgentThatDiesWhileOpening(t *testing.T) {
 		}
 	})
 	got := r.ask(t, r.open(t).SessionID, "hello")
-	if got.err == nil || !strings.Contains(got.err.Error(), "its last words: no CA bundle") {
+	if got.err == nil || !strings.Contains(got.err.Error(), "its last words: no CA bundle; gander agent test duck --log-level debug shows more") {
 		t.Fatalf("the prompt ended with %+v", got)
 	}
 	r.journal.wait(t, "close sandbox", 1)
