@@ -3,9 +3,12 @@
 package files
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -129,5 +132,51 @@ func TestAPathThatWasReplacedIsNotUsed(t *testing.T) {
 		t.Error("a path without links: ", err)
 	} else {
 		real.Close()
+	}
+}
+
+// A file that can only be written in place keeps its content when the new one does not
+// fit, as on a full disk: here a file may not grow beyond a limit.
+func TestOverwriteThatDoesNotFit(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	t.Cleanup(func() { signal.Reset(syscall.SIGXFSZ) })
+	path := filepath.Join(t.TempDir(), "f")
+	was := bytes.Repeat([]byte("old content\n"), 500)
+	if err := os.WriteFile(path, was, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	old, err := dir.Lstat("f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	limited := before
+	limited.Cur = 8000
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limited); err != nil {
+		t.Fatal(err)
+	}
+	err = overwrite(dir, "f", bytes.Repeat([]byte("new content\n"), 1000), old)
+	if back := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); back != nil {
+		t.Fatal(back)
+	}
+	if !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("what does not fit: %v", err)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, was) {
+		t.Errorf("%d bytes are left, %q…, %v", len(now), now[:min(len(now), 12)], err)
+	}
+	if err := overwrite(dir, "f", []byte("short"), old); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != "short" {
+		t.Errorf("a shorter one: %q, %v", now, err)
 	}
 }

@@ -207,21 +207,31 @@ func likeOld(f *os.File, old fs.FileInfo) error {
 }
 
 // overwrite writes into the old file, which stays what it was but for a moment
-// when it is not whole.
+// when it is not whole. What does not fit on the disk leaves the old content: that is
+// written over before anything is cut off, and put back, as its place is its own.
 func overwrite(dir *os.Root, base string, data []byte, old fs.FileInfo) error {
-	f, err := dir.OpenFile(base, os.O_WRONLY|noWait, 0)
+	f, err := dir.OpenFile(base, os.O_RDWR|noWait, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !os.SameFile(info, old) {
+	info, err := f.Stat()
+	if err != nil || !os.SameFile(info, old) {
 		return errors.Join(err, errMoved)
 	}
-	if err := f.Truncate(0); err != nil {
+	before := make([]byte, min(int64(len(data)), info.Size()))
+	if _, err := f.ReadAt(before, 0); err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync())
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		_, back := f.WriteAt(before, 0)
+		return errors.Join(err, back, f.Truncate(info.Size()))
+	}
+	return errors.Join(f.Truncate(int64(len(data))), f.Sync())
 }
 
 // syncDir makes a rename last. Not every file system can, and the file is whole in
