@@ -119,6 +119,108 @@ func TestOrdersBetweenLoops(t *testing.T) {
 	}
 }
 
+// An order stays given when the loop dies before it has it, whatever the loop has said of
+// itself on the way.
+func TestOrderCrossesReport(t *testing.T) {
+	tripped := loop.Saved{Iteration: 5, Failures: 5, Paused: true, Reason: "5 iterations in a row have failed"}
+	for _, tt := range []struct {
+		name  string
+		saved loop.Saved
+		order func(context.Context, *rig) error
+		want  func(loop.Start) bool
+	}{
+		{
+			"resume", tripped, func(ctx context.Context, r *rig) error { return r.client.Resume(ctx) },
+			func(s loop.Start) bool { return !s.Paused && !s.Saved.Paused && s.Saved.Failures == 0 },
+		},
+		{
+			"hold",
+			loop.Saved{Iteration: 5},
+			func(ctx context.Context, r *rig) error { return r.client.Hold(ctx, "it leaked") },
+			func(s loop.Start) bool { return s.Paused && s.Saved.Reason == "it leaked" },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			starts := make(chan loop.Start, 2)
+			r := newRig(t, func(l *fakeLoop) {
+				if c, ok := l.until(loop.CommandStart); ok {
+					starts <- *c.Start
+				}
+				_, _ = l.until("never")
+			})
+			r.start()
+			l := r.driver.last().loop
+			l.line(loop.Output{Saved: &tt.saved})
+			l.say(begin(5))
+			await(t, "the first report", func() bool { return r.plane.count(isBegin) == 1 })
+			if err := tt.order(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			tt.saved.Iteration++
+			l.line(loop.Output{Saved: &tt.saved}) // which was on its way: it knows of no order
+			l.say(begin(6))
+			await(t, "the second report", func() bool { return r.plane.count(isBegin) == 2 })
+			l.die(1)
+			await(t, "another loop", func() bool { return len(starts) == 2 })
+			<-starts
+			if s := <-starts; !tt.want(s) || s.Saved.Iteration != 6 {
+				t.Errorf("the loop is started with %+v", s)
+			}
+		})
+	}
+}
+
+// A loop rests when it was paused and knew of every order: it may be about to go on else.
+func TestResting(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) { _, _ = l.until("never") })
+	r.start()
+	l := r.driver.last().loop
+	var told int
+	check := func(want bool, when string) {
+		t.Helper()
+		s, err := r.client.Status(t.Context())
+		if err != nil || s.Resting != want {
+			t.Errorf("%s: the run rests: %v (%v)", when, s.Resting, err)
+		}
+	}
+	says := func(state telemetry.State, orders int64) {
+		t.Helper()
+		l.line(loop.Output{Event: &telemetry.Event{Type: telemetry.StateChange, State: state}, Orders: orders})
+		told++
+		await(t, "the state", func() bool { return len(states(r.plane.has())) == told })
+	}
+	does := func(order func(context.Context) error) {
+		t.Helper()
+		if err := order(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(false, "begun")
+	says(telemetry.Running, 0)
+	check(false, "at work")
+	says(telemetry.Paused, 0)
+	check(true, "paused by itself")
+	does(r.client.Pause)
+	check(true, "paused by a person, too")
+	does(r.client.Resume)
+	check(false, "resumed")
+	says(telemetry.Paused, 1)
+	check(false, "as it was before it was resumed")
+	says(telemetry.Running, 2)
+	does(r.client.Pause)
+	says(telemetry.Paused, 3)
+	check(true, "paused by a person")
+	does(r.client.Step)
+	check(false, "a step")
+	says(telemetry.Running, 4)
+	says(telemetry.Paused, 4)
+	check(true, "after the step")
+	l.die(1)
+	await(t, "another loop", func() bool { return r.driver.count() == 2 })
+	check(false, "begun again")
+}
+
 // A message is with the keeper until a loop has counted it, whatever dies meanwhile.
 func TestMessageIsHeardOnce(t *testing.T) {
 	starts := make(chan *fakeLoop, 10)

@@ -28,6 +28,8 @@ type Status struct {
 	Seq  int64 `json:"seq"`
 	// Iteration is the number of the last one that began.
 	Iteration int64 `json:"iteration"`
+	// Resting says that no iteration runs, and that none begins before somebody orders it.
+	Resting bool `json:"resting,omitempty"`
 	// Vitals are what the sandbox used a moment ago; nil while no loop tells them.
 	Vitals *telemetry.Vitals `json:"vitals,omitempty"`
 }

@@ -320,14 +320,14 @@ func (k *keeper) up(info sandbox.Info, l *process, start loop.Start) {
 func (k *keeper) down() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.loop, k.box, k.vitals = nil, sandbox.Info{}, nil
+	k.loop, k.box, k.vitals, k.resting = nil, sandbox.Info{}, nil, false
 }
 
-// hear takes a line of the loop.
+// hear takes a line of the loop, which is k.loop until its last line.
 func (k *keeper) hear(o loop.Output) {
 	if o.Saved != nil {
 		k.mu.Lock()
-		k.saved.take(*o.Saved)
+		k.saved.take(*o.Saved, o.Orders < k.loop.orders)
 		err := k.save()
 		k.mu.Unlock()
 		if err != nil {
@@ -340,6 +340,11 @@ func (k *keeper) hear(o loop.Output) {
 		k.mu.Unlock()
 	}
 	if o.Event != nil {
+		if o.Event.Type == telemetry.StateChange {
+			k.mu.Lock()
+			k.resting = o.Event.State == telemetry.Paused && o.Orders == k.loop.orders
+			k.mu.Unlock()
+		}
 		k.take(*o.Event)
 	}
 }

@@ -122,6 +122,7 @@ type keeper struct {
 	trouble string
 	box     sandbox.Info
 	loop    *process // nil while none runs
+	resting bool     // the loop is paused, and was when it knew of every order
 	vitals  *telemetry.Vitals
 }
 

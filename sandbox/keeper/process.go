@@ -30,6 +30,7 @@ type process struct {
 	ended  chan struct{} // closed when its output has
 	work   sync.WaitGroup
 	stderr []byte // the end of it; set when work is done
+	orders int64  // that it was sent, see loop.Output; the keeper's mu guards it
 }
 
 // startLoop starts the loop inside, which waits to be sent what it is to run.

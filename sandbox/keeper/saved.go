@@ -15,8 +15,12 @@ type saved struct {
 	Unheard []string `json:"unheard,omitempty"`
 }
 
-// take puts what a loop wants remembered in the place of what was.
-func (s *saved) take(now loop.Saved) {
+// take puts what a loop wants remembered in the place of what was. Where an order has not
+// reached the loop yet, what orders change stays as the person wants it.
+func (s *saved) take(now loop.Saved, ordered bool) {
+	if ordered {
+		now.Paused, now.Reason, now.Failures = s.Paused, s.Reason, s.Failures
+	}
 	if now.Heard > s.Heard {
 		s.Unheard = s.Unheard[min(now.Heard-s.Heard, int64(len(s.Unheard))):]
 	}

@@ -27,6 +27,16 @@ func (k *keeper) command(c loop.Command) error {
 	return k.loop.send(c)
 }
 
+// ordered is command for what the loop counts; mu is held.
+func (k *keeper) ordered(c loop.Command) error {
+	err := k.command(c)
+	if err == nil {
+		k.loop.orders++
+		k.resting = k.resting && c.Type == loop.CommandPause
+	}
+	return err
+}
+
 // want notes what the person wants of the run, also for the next keeper; mu is held.
 func (k *keeper) want(d Desired) error {
 	err := k.dir.SetDesired(d)
@@ -85,7 +95,7 @@ func (k *keeper) order(to Desired, c loop.Command, change func(*loop.Saved)) err
 	}
 	change(&k.saved.Saved)
 	err := errors.Join(k.want(to), k.save())
-	if told := k.command(c); !errors.Is(told, ErrNoLoop) {
+	if told := k.ordered(c); !errors.Is(told, ErrNoLoop) {
 		err = errors.Join(err, told)
 	}
 	return err
@@ -98,7 +108,7 @@ func (k *keeper) step(context.Context) error {
 	if k.spec.Desired == Stopped {
 		return ErrNoLoop
 	}
-	if err := k.command(loop.Command{Type: loop.CommandStep}); err != nil {
+	if err := k.ordered(loop.Command{Type: loop.CommandStep}); err != nil {
 		return err
 	}
 	return k.want(Paused)
@@ -153,7 +163,7 @@ func (k *keeper) status() Status {
 	j := k.journal
 	s := Status{
 		RunID: k.dir.RunID, PID: os.Getpid(), Phase: k.phase, Error: k.trouble,
-		Sandbox: k.box.ID, Driver: k.box.Driver, Made: j.Made, Seq: seq, Iteration: j.Iteration, Vitals: k.vitals,
+		Sandbox: k.box.ID, Driver: k.box.Driver, Made: j.Made, Seq: seq, Iteration: j.Iteration, Vitals: k.vitals, Resting: k.resting,
 	}
 	if r, err := registry.Get(k.o.Home, k.box.ID); err == nil {
 		s.Container = r.Container

@@ -63,6 +63,7 @@ type Loop struct {
 	// mu guards the fields below.
 	mu       sync.Mutex
 	saved    Saved
+	orders   int64 // see Output
 	stopping bool
 	steps    int      // iterations that run though the loop is paused
 	hurry    bool     // next is not waited for
@@ -127,6 +128,10 @@ func (l *Loop) Do(c Command) {
 func (l *Loop) do(c Command) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	switch c.Type {
+	case CommandPause, CommandResume, CommandStep:
+		l.orders++
+	}
 	switch c.Type {
 	case CommandPrompt:
 		if c.Prompt != nil && c.Prompt.Known {
@@ -229,12 +234,14 @@ type decision struct {
 	state  telemetry.State
 	reason string
 	until  time.Time // zero: nobody knows
+	orders int64     // that were known
 }
 
 // decide looks what is to be done now.
-func (l *Loop) decide(now time.Time) decision {
+func (l *Loop) decide(now time.Time) (d decision) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer func() { d.orders = l.orders }()
 	switch over := l.o.Start.Limits.exceeded(&l.saved, now); {
 	case l.stopping:
 		return decision{state: telemetry.Stopped}
@@ -324,7 +331,7 @@ func (l *Loop) vitals(disk bool) telemetry.Vitals {
 	return l.o.Vitals(disk)
 }
 
-// tell tells a state, when it is another one than before.
+// tell tells a state, when it is another one than before, or the answer to an order.
 func (l *Loop) tell(d decision) {
 	l.out.Lock()
 	same := l.shown == d
@@ -340,14 +347,16 @@ func (l *Loop) tell(d decision) {
 	if !d.until.IsZero() {
 		e.Until = d.until.UnixMilli()
 	}
-	l.emit(e)
+	l.event(e, d.orders)
 }
 
 // emit tells an event, as of now.
-func (l *Loop) emit(e telemetry.Event) {
+func (l *Loop) emit(e telemetry.Event) { l.event(e, 0) }
+
+func (l *Loop) event(e telemetry.Event, orders int64) {
 	e.Agent, e.Time = l.o.Start.Agent, time.Now().UnixMilli()
 	e.Cap()
-	l.put(Output{Event: &e})
+	l.put(Output{Event: &e, Orders: orders})
 }
 
 // save has what must be known to go on kept outside.
@@ -355,8 +364,9 @@ func (l *Loop) save() {
 	l.mu.Lock()
 	s := l.saved
 	s.Memory, s.Messages = slices.Clone(s.Memory), slices.Clone(s.Messages)
+	orders := l.orders
 	l.mu.Unlock()
-	l.put(Output{Saved: &s})
+	l.put(Output{Saved: &s, Orders: orders})
 }
 
 func (l *Loop) put(o Output) {

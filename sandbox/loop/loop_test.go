@@ -88,6 +88,7 @@ type run struct {
 	mu     sync.Mutex
 	events []telemetry.Event
 	saved  Saved
+	orders [2]int64 // that the last state knew of, and the last to be kept
 }
 
 func (r *run) output(o Output) {
@@ -95,9 +96,12 @@ func (r *run) output(o Output) {
 	defer r.mu.Unlock()
 	if o.Event != nil {
 		r.events = append(r.events, *o.Event)
+		if o.Event.Type == telemetry.StateChange {
+			r.orders[0] = o.Orders
+		}
 	}
 	if o.Saved != nil {
-		r.saved = *o.Saved
+		r.saved, r.orders[1] = *o.Saved, o.Orders
 	}
 }
 
@@ -324,6 +328,25 @@ func TestPauseStepResume(t *testing.T) {
 		}
 		if r.Do(Command{Type: CommandPause, Reason: "it leaked"}); r.kept().Reason != "it leaked" {
 			t.Errorf("the reason of the pause is %q", r.kept().Reason)
+		}
+	}, works)
+}
+
+// The keeper can tell what a loop has said before it got an order from what it has said
+// after, also where the order has changed nothing.
+func TestOrdersAreCounted(t *testing.T) {
+	looping(t, Start{Paused: true, Pace: time.Second}, func(r *run) {
+		for i, orders := range [][]string{{}, {CommandPause}, {CommandStep}, {CommandResume, CommandPause}, {CommandCancel, CommandMessage}, {CommandPause, CommandResume}} {
+			for _, o := range orders {
+				r.Do(Command{Type: o})
+			}
+			time.Sleep(time.Minute)
+			r.mu.Lock()
+			got, want := r.orders, []int64{0, 1, 2, 4, 4, 6}[i]
+			r.mu.Unlock()
+			if got != [2]int64{want, want} && i > 0 || got[0] != want {
+				t.Errorf("after %v the loop says %d, want %d: %+v", orders, got, want, r.state())
+			}
 		}
 	}, works)
 }

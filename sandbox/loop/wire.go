@@ -40,7 +40,7 @@ type Command struct {
 	Model   *ModelEvent `json:"model,omitempty"`
 }
 
-// Output is a line from the loop to the keeper. One of its fields is set.
+// Output is a line from the loop to the keeper. One of Event, Saved and Vitals is set.
 type Output struct {
 	// Event is not numbered: the keeper says of which run it is and gives it its number.
 	Event *telemetry.Event `json:"event,omitempty"`
@@ -49,6 +49,9 @@ type Output struct {
 	// Vitals are what the sandbox uses now. They come every Heartbeat, whatever the loop
 	// does: a loop that is silent for much longer hangs, or was stopped by the agent.
 	Vitals *telemetry.Vitals `json:"vitals,omitempty"`
+	// Orders is how many commands to pause, to resume and to step this loop had got when it
+	// made Saved, or came to the state that Event tells: it knows nothing of later ones.
+	Orders int64 `json:"orders,omitempty"`
 }
 
 // Heartbeat is how often a loop tells its vitals.
