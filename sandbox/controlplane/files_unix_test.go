@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gander.dev/gander/sandbox/controlplane/planetest"
 	"gander.dev/gander/sandbox/telemetry"
@@ -292,30 +291,54 @@ func TestRestoringAlone(t *testing.T) {
 			t.Errorf("a start in %v: %s", start["workspace"], r.text)
 		}
 	}
-	resumed := make(chan reply, 1)
-	go func() { resumed <- ask(t, s, s.Token, "POST", "/api/sandbox/resume", map[string]any{"runId": other}) }()
-	select {
-	case r := <-resumed:
-		t.Fatalf("a run in a workspace that is restored is resumed: %s", r.text)
-	case <-time.After(100 * time.Millisecond):
+	for _, order := range []string{"resume", "step"} { // refused at once: nobody waits for what may take an hour
+		if r := want(t, s, 409, "POST", "/api/sandbox/"+order, map[string]any{"runId": other}); !strings.Contains(r.text, "restored") {
+			t.Errorf("%s in a workspace that is restored: %s", order, r.text)
+		}
 	}
+	want(t, s, 200, "POST", "/api/sandbox/pause", map[string]any{"runId": other})
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-restored; r.status != 409 || !strings.Contains(r.text, "not what it was") {
 		t.Errorf("an empty snapshot: %d %s", r.status, r.text)
 	}
-	if r := <-resumed; r.status != 200 {
-		t.Errorf("resuming afterwards: %d %s", r.status, r.text)
-	}
+	want(t, s, 200, "POST", "/api/sandbox/resume", map[string]any{"runId": other})
 	if err := os.Rename(pipe+".whole", pipe); err != nil {
 		t.Fatal(err)
 	}
-	s.Fleet.Emit(other, telemetry.Event{Type: telemetry.StateChange, State: telemetry.Paused}) // said before it was resumed
 	sent(t, s, other)
 	want(t, s, 409, "POST", restore, nil)
 	want(t, s, 200, "POST", "/api/sandbox/stop", nil)
 	begin(t, s, inTop)
+}
+
+// A run that has paused itself is one that went astray: its workspace can be put back, and
+// it is still paused then. What its keeper knows counts, not what has come here of it.
+func TestRestoringWherePausedByItself(t *testing.T) {
+	work := t.TempDir()
+	file := filepath.Join(work, "file")
+	put(t, file, "good", 0o644)
+	s := planetest.Start(t, planetest.Options{})
+	run := begin(t, s, map[string]any{"agentType": "goose", "workspace": work})
+	want(t, s, 200, "POST", "/api/snapshots/capture", nil)
+	put(t, file, "astray", 0o644)
+	const restore = "/api/snapshots/1/restore"
+	if r := want(t, s, 409, "POST", restore, nil); !strings.Contains(r.text, "at work") || !strings.Contains(r.text, run) {
+		t.Errorf("restoring where a run is at work: %s", r.text)
+	}
+	const why = "5 iterations in a row have failed"
+	s.Fleet.Emit(run, telemetry.Event{Type: telemetry.StateChange, State: telemetry.Paused, Reason: why})
+	sent(t, s, run)
+	want(t, s, 200, "POST", restore, nil)
+	if got, err := os.ReadFile(file); err != nil || string(got) != "good" {
+		t.Errorf("the file is %q, %v", got, err)
+	}
+	if r := want(t, s, 200, "GET", "/api/runs/"+run, nil).body; r["state"] != "paused" || r["reason"] != why {
+		t.Errorf("afterwards the run is %v", r)
+	}
+	want(t, s, 200, "POST", "/api/sandbox/resume", nil)
+	want(t, s, 409, "POST", restore, nil) // also before it has told that it goes on
 }
 
 func equal(a, b map[string]string) bool {

@@ -98,5 +98,8 @@ const (
 type SandboxStatus struct {
 	ContainerID string // of the container, or the id of the sandbox when there is none; empty while it is being made
 	KeeperPID   int
-	Vitals      *telemetry.Vitals // now; nil when they cannot be had
+	// Resting says that no iteration runs, and that none begins before Resume or Step is
+	// called: the loop is paused, by a person or by itself, and has got all orders.
+	Resting bool
+	Vitals  *telemetry.Vitals // now; nil when they cannot be had
 }

@@ -227,20 +227,13 @@ func (p *Plane) restore(w http.ResponseWriter, r *http.Request) error {
 		return fail(http.StatusConflict, "another snapshot is being made or restored: try again when it is done")
 	}
 	defer p.storing.Unlock()
-	others, err := occupants(r.Context(), p.db.read, run.Workspace)
-	if err != nil {
-		return err
-	}
-	defer p.steering.lock(run.RunID)() // nobody resumes it meanwhile
-	for _, other := range others {
-		if other.RunID != run.RunID {
-			defer p.steering.lock(other.RunID)()
-		}
-	}
 	ctx, cancel := p.longWork(r)
 	defer cancel()
 	defer p.restoring.Store(nil)
-	before, err := p.restoreRun(ctx, run.RunID, s)
+	if err := p.reserve(ctx, run.Workspace); err != nil {
+		return err
+	}
+	before, err := p.restoreRun(ctx, run, s)
 	if err != nil {
 		return err
 	}
@@ -251,11 +244,7 @@ func (p *Plane) restore(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (p *Plane) restoreRun(ctx context.Context, id string, s snapshot) (before snapshot, err error) {
-	run, err := p.reserve(ctx, id)
-	if err != nil {
-		return before, err
-	}
+func (p *Plane) restoreRun(ctx context.Context, run *Run, s snapshot) (before snapshot, err error) {
 	f, err := p.openSnapshot(s)
 	if err != nil {
 		return before, err
@@ -285,29 +274,60 @@ func (p *Plane) restoreRun(ctx context.Context, id string, s snapshot) (before s
 	return before, nil
 }
 
-// reserve is a run in whose workspace no agent works now, its own or another. None is started
-// there as long as the workspace is p.restoring.
-func (p *Plane) reserve(ctx context.Context, id string) (run *Run, err error) {
-	err = p.db.write(ctx, func(t *tx) (err error) { // between two starts, not beside one
-		if run, err = readRun(t.ctx, t, whereID, id); err != nil {
-			return err
-		}
-		if run == nil {
-			return noRun(id)
-		}
-		others, err := occupants(t.ctx, t, run.Workspace)
+// reserve makes a workspace p.restoring, when no agent works in it. As long as it is, no run
+// is started there, or goes on.
+func (p *Plane) reserve(ctx context.Context, workspace string) error {
+	others, err := occupants(ctx, p.db.read, workspace)
+	if err != nil {
+		return err
+	}
+	busy := map[string]string{} // empty: the run rests
+	for _, r := range others {
+		defer p.steering.lock(r.RunID)() // no order is on its way to it
+		busy[r.RunID] = p.busy(ctx, r)
+	}
+	return p.db.write(ctx, func(t *tx) error { // between two starts, not beside one
+		others, err := occupants(t.ctx, t, workspace)
 		if err != nil {
 			return err
 		}
 		for _, r := range others {
-			if r.State != telemetry.Paused || r.Desired != DesiredPaused { // it may have been resumed a moment ago
-				return fail(http.StatusConflict, "run %s has the workspace %s (%s): pause or stop it first", r.RunID, r.Workspace, r.State)
+			why, asked := busy[r.RunID]
+			if !asked {
+				why = "has just begun there"
+			}
+			if why != "" {
+				return fail(http.StatusConflict, "run %s, whose workspace is %s, %s: pause or stop it first", r.RunID, r.Workspace, why)
 			}
 		}
-		p.restoring.Store(&run.Workspace)
+		p.restoring.Store(&workspace)
 		return nil
 	})
-	return run, err
+}
+
+// busy says why an agent of a run may work now; empty when none does. Its keeper is asked:
+// what the loop has told may be on its way, and be of before the last order.
+func (p *Plane) busy(ctx context.Context, r *Run) string {
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	switch s, err := p.o.Fleet.Status(ctx, r.RunID); {
+	case err != nil:
+		p.log.Debug("a keeper did not answer", "run", r.RunID, "error", err)
+		return "has a keeper that does not answer"
+	case s.Resting:
+		return ""
+	case r.State == telemetry.Paused: // it does what it was told last
+		return "has not paused again yet"
+	}
+	return fmt.Sprintf("is at work (%s)", r.State)
+}
+
+// workable refuses work in a workspace in which a snapshot is being restored.
+func (p *Plane) workable(workspace string) error {
+	if dir := p.restoring.Load(); dir != nil && overlap(*dir, workspace) {
+		return fail(http.StatusConflict, "a snapshot is being restored in %s: try again when that is done", *dir)
+	}
+	return nil
 }
 
 // workspaceOwner is who files in a workspace are to belong to; -1 where only we can be.

@@ -117,8 +117,8 @@ func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 // workspace, or of a start and a restoration, both cannot go on.
 func (p *Plane) keepNewRun(ctx context.Context, run *Run, prompt string, hash []byte) error {
 	return p.db.write(ctx, func(t *tx) error {
-		if dir := p.restoring.Load(); dir != nil && overlap(*dir, run.Workspace) {
-			return fail(http.StatusConflict, "a snapshot is being restored in %s: start the run when that is done, or name another workspace", *dir)
+		if err := p.workable(run.Workspace); err != nil {
+			return err
 		}
 		others, err := occupants(t.ctx, t, run.Workspace)
 		if err != nil {
@@ -353,16 +353,26 @@ func (p *Plane) steered(d Desired, do func(ctx context.Context, runID string) er
 	}
 }
 
+// working is for an order after which an agent works.
+func (p *Plane) working(do func(context.Context, *Run) error) func(context.Context, *Run) error {
+	return func(ctx context.Context, run *Run) error {
+		if err := p.workable(run.Workspace); err != nil {
+			return err
+		}
+		return do(ctx, run)
+	}
+}
+
 func (p *Plane) pause(w http.ResponseWriter, r *http.Request) error {
 	return p.order(w, r, "paused", p.steered(DesiredPaused, p.o.Fleet.Pause))
 }
 
 func (p *Plane) resume(w http.ResponseWriter, r *http.Request) error {
-	return p.order(w, r, "running", p.steered(DesiredRunning, p.o.Fleet.Resume))
+	return p.order(w, r, "running", p.working(p.steered(DesiredRunning, p.o.Fleet.Resume)))
 }
 
 func (p *Plane) step(w http.ResponseWriter, r *http.Request) error {
-	return p.order(w, r, "stepping", p.steered(DesiredPaused, p.o.Fleet.Step))
+	return p.order(w, r, "stepping", p.working(p.steered(DesiredPaused, p.o.Fleet.Step)))
 }
 
 func (p *Plane) cancel(w http.ResponseWriter, r *http.Request) error {

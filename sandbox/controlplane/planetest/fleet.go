@@ -114,6 +114,16 @@ func (f *Fleet) Emit(runID string, events ...telemetry.Event) {
 	r.signal()
 }
 
+// resting says whether the run has told last that it is paused.
+func (r *played) resting() bool {
+	for _, e := range slices.Backward(r.events) {
+		if e.Type == telemetry.StateChange {
+			return e.State == telemetry.Paused
+		}
+	}
+	return false
+}
+
 func (r *played) signal() {
 	select {
 	case r.wake <- struct{}{}:
@@ -326,7 +336,7 @@ func (f *Fleet) Status(_ context.Context, runID string) (controlplane.SandboxSta
 		return controlplane.SandboxStatus{}, fmt.Errorf("run %s: %w", runID, controlplane.ErrNotRunning)
 	}
 	return controlplane.SandboxStatus{
-		ContainerID: "played-" + runID, KeeperPID: 1, Vitals: &telemetry.Vitals{CPU: 5, Memory: 100, Disk: 1},
+		ContainerID: "played-" + runID, KeeperPID: 1, Resting: r.resting(), Vitals: &telemetry.Vitals{CPU: 5, Memory: 100, Disk: 1},
 	}, nil
 }
 
