@@ -137,12 +137,25 @@ func (p *packer) file(name string) error {
 	if err := p.header(name, info, tar.TypeReg, "", size); err != nil {
 		return err
 	}
-	n, err := io.Copy(p.tw, io.LimitReader(f, size))
+	n, err := io.Copy(p.tw, io.LimitReader(reader{p.ctx, f}, size))
 	if err != nil {
 		return fmt.Errorf("packing %s: %w", name, err)
 	}
 	_, err = io.CopyN(p.tw, zeros{}, size-n)
 	return err
+}
+
+// A reader ends with its context, also in the middle of a large file.
+type reader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r reader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
 }
 
 // zeros are as many as wanted.
@@ -157,7 +170,7 @@ func (zeros) Read(b []byte) (int, error) {
 // no link in it is followed, so that nothing can come to lie elsewhere, whatever the
 // archive says. uid and gid are of the new files; -1 leaves them.
 func unpack(ctx context.Context, root *os.Root, r io.Reader, uid, gid int) error {
-	zr, err := gzip.NewReader(r)
+	zr, err := gzip.NewReader(reader{ctx, r})
 	if err != nil {
 		return fmt.Errorf("reading the snapshot: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // migrations bring a database from the version of their index to the next one.
 // One that was released is never changed.
-var migrations = []string{schema}
+var migrations = []string{schema, torn}
 
 // schema keeps the tables of the succeeded system in spirit: iterations, events,
 // vitals, prompt history, mailbox, snapshots, and runs in the place of sessions. Times
@@ -126,6 +126,9 @@ CREATE TABLE snapshots (
 -- pruned: the highest id of an event that retention has removed.
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 `
+
+// torn is Run.Torn.
+const torn = `ALTER TABLE runs ADD COLUMN torn TEXT NOT NULL DEFAULT '';`
 
 // querier is what reading needs: the readers' pool, or the transaction that writes.
 type querier interface {

@@ -28,12 +28,16 @@ type Plane struct {
 	summarise chan struct{}          // an iteration has ended
 	transmit  chan struct{}          // events have come
 	steering  keyed                  // one order to a run at a time
-	storing   sync.Mutex             // one snapshot or restoration at a time
+	storing   chan struct{}          // has an element while a snapshot is made, restored or removed
 	restoring atomic.Pointer[string] // the workspace that is restored; nil when none is
 
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc
 	work sync.WaitGroup // everything that runs beside requests
+
+	late     context.Context // ends when Close has waited long enough for a restoration
+	giveUp   context.CancelFunc
+	patience time.Duration // how long that is
 }
 
 // New opens the database below o.Dir and starts what runs beside requests: summaries,
@@ -61,8 +65,9 @@ func New(o Options) (*Plane, error) {
 	}
 	p := &Plane{
 		o: o, log: o.Log, db: db, hub: newHub(newest), hosts: newHosts(o.Listen, o.AllowHosts), token: hashToken(o.Token),
-		summarise: make(chan struct{}, 1), transmit: make(chan struct{}, 1), ctx: ctx, end: end,
+		summarise: make(chan struct{}, 1), transmit: make(chan struct{}, 1), storing: make(chan struct{}, 1), ctx: ctx, end: end, patience: restoreWait,
 	}
+	p.late, p.giveUp = context.WithCancel(context.WithoutCancel(ctx))
 	p.clearSnapshots()
 	p.handler = p.newHandler()
 	p.background()
@@ -95,12 +100,50 @@ func (p *Plane) wake(c chan struct{}) {
 func (p *Plane) Handler() http.Handler { return p.handler }
 
 // Close ends the live streams and what runs beside requests, and closes the database
-// when all is written. Requests that come later are answered 503. Runs go on.
+// when all is written. Requests that come later are answered 503. Runs go on. A snapshot
+// that is being restored is waited for, for about a minute; the error says when it could
+// not be finished. The next control plane knows then that the workspace is not whole.
 func (p *Plane) Close() error {
 	p.end()
 	p.hub.close()
 	p.work.Wait()
-	return p.db.close()
+	return errors.Join(p.settle(), p.db.close())
+}
+
+const (
+	restoreWait = time.Minute     // that Close waits for a restoration
+	breakOff    = 5 * time.Second // and then for its end, which may be in the middle of a file
+)
+
+// settle waits until no snapshot is made or restored, and lets no other begin.
+func (p *Plane) settle() error {
+	if p.late.Err() != nil {
+		return nil // it is closed already
+	}
+	defer p.giveUp()
+	select {
+	case p.storing <- struct{}{}:
+		return nil
+	default:
+	}
+	dir := p.restoring.Load()
+	if dir != nil {
+		p.log.Warn("a snapshot is being restored, which is finished first", "workspace", *dir, "at most", p.patience)
+	}
+	select {
+	case p.storing <- struct{}{}:
+		return nil
+	case <-time.After(p.patience):
+	}
+	p.giveUp()
+	select {
+	case p.storing <- struct{}{}:
+	case <-time.After(breakOff):
+	}
+	if dir == nil {
+		return nil // of a snapshot that is not finished nothing is left
+	}
+	return fmt.Errorf("restoring a snapshot in %s has taken too long and was broken off: restore one again with the next gander serve", *dir)
 }
 
 // Adopt takes up the runs of an earlier process: call it once, when the control plane

@@ -92,7 +92,7 @@ func (p *Plane) retainRuns(ctx context.Context) error {
 		if _, err := t.exec("DELETE FROM vitals WHERE id IN (SELECT id FROM vitals WHERE ts < ? LIMIT 5000)", before); err != nil {
 			return err
 		}
-		_, err := t.exec(`DELETE FROM runs WHERE key IN (SELECT key FROM runs WHERE stopped < ? AND desired = 'stopped'
+		_, err := t.exec(`DELETE FROM runs WHERE key IN (SELECT key FROM runs WHERE stopped < ? AND desired = 'stopped' AND torn = ''
 			AND NOT EXISTS (SELECT 1 FROM events WHERE run = runs.key) LIMIT 20)`, before)
 		return err
 	})

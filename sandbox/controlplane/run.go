@@ -37,6 +37,9 @@ type Run struct {
 	Usage       telemetry.Usage   `json:"usage"` // of all ended iterations
 	Vitals      *telemetry.Vitals `json:"vitals"`
 	Prompt      RunPrompt         `json:"prompt"`
+	// Torn says why the run's workspace is not whole, and what to do: restoring a snapshot
+	// in it has not ended. Until one is restored no agent works there. Empty when all is well.
+	Torn string `json:"torn"`
 
 	key     int64  // in the database
 	old     bool   // told by a loop of the succeeded system, which numbers nothing

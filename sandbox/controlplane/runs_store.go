@@ -12,7 +12,7 @@ import (
 )
 
 const runColumns = `key, id, session, agent, driver, workspace, model, pace, limits, old, state, reason, until, desired,
-	container, created, started, stopped, iteration, last_seq, last_outcome, input, output, total, cost, cpu, memory, disk, told`
+	container, created, started, stopped, iteration, last_seq, last_outcome, input, output, total, cost, cpu, memory, disk, told, torn`
 
 // Which runs, for readRuns.
 const (
@@ -23,6 +23,7 @@ const (
 	whereNewest  = "ORDER BY key DESC LIMIT ? OFFSET ?"
 	whereOldLoop = "WHERE old = 1 AND stopped IS NULL ORDER BY key DESC LIMIT 1"
 	whereWanted  = "WHERE driver != 'external' AND (stopped IS NULL OR desired != 'stopped') ORDER BY key"
+	whereTorn    = "WHERE torn != '' ORDER BY key"
 	whereUntold  = "WHERE driver != 'external' AND told < last_seq ORDER BY key"
 )
 
@@ -70,7 +71,7 @@ func scanRun(rows *sql.Rows) (*Run, error) {
 	var cpu, memory, disk sql.NullFloat64
 	err := rows.Scan(&r.key, &r.RunID, &r.SessionID, &r.Agent, &r.Driver, &r.Workspace, &r.Model, &pace, &limits, &r.old,
 		&r.State, &r.Reason, &r.Until, &r.Desired, &r.ContainerID, &r.created, &r.started, &r.stopped, &r.Iteration, &r.LastSeq,
-		&r.LastOutcome, &r.Usage.Input, &r.Usage.Output, &r.Usage.Total, &r.Usage.Cost, &cpu, &memory, &disk, &r.told)
+		&r.LastOutcome, &r.Usage.Input, &r.Usage.Output, &r.Usage.Total, &r.Usage.Cost, &cpu, &memory, &disk, &r.told, &r.Torn)
 	if err != nil {
 		return nil, fmt.Errorf("reading a run: %w", err)
 	}

@@ -104,10 +104,11 @@ func (p *Plane) capture(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !p.storing.TryLock() {
-		return fail(http.StatusConflict, "another snapshot is being made or restored: try again when it is done")
+	done, err := p.store()
+	if err != nil {
+		return err
 	}
-	defer p.storing.Unlock()
+	defer done()
 	ctx, cancel := p.longWork(r)
 	defer cancel()
 	s, err := p.captureRun(ctx, run, strings.TrimSpace(body.Label))
@@ -116,6 +117,16 @@ func (p *Plane) capture(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer(w, http.StatusOK, s)
 	return nil
+}
+
+// store begins work with snapshots, one at a time, until done is called; none begins after Close.
+func (p *Plane) store() (done func(), err error) {
+	select {
+	case p.storing <- struct{}{}:
+		return func() { <-p.storing }, nil
+	default:
+		return nil, fail(http.StatusConflict, "another snapshot is being made, restored or removed: try again when that is done")
+	}
 }
 
 // longWork is for what takes longer than a server may allow a request otherwise; it ends
@@ -223,10 +234,11 @@ func (p *Plane) restore(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !p.storing.TryLock() {
-		return fail(http.StatusConflict, "another snapshot is being made or restored: try again when it is done")
+	done, err := p.store()
+	if err != nil {
+		return err
 	}
-	defer p.storing.Unlock()
+	defer done()
 	ctx, cancel := p.longWork(r)
 	defer cancel()
 	defer p.restoring.Store(nil)
@@ -250,7 +262,7 @@ func (p *Plane) restoreRun(ctx context.Context, run *Run, s snapshot) (before sn
 		return before, err
 	}
 	defer f.Close()
-	if err := verify(f, s); err != nil {
+	if err := verify(ctx, f, s); err != nil {
 		return before, err
 	}
 	if before, err = p.captureRun(ctx, run, "before restoring "+s.Label); err != nil {
@@ -265,13 +277,45 @@ func (p *Plane) restoreRun(ctx context.Context, run *Run, s snapshot) (before sn
 	// From here on it is finished, also when the browser goes away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotTimeout)
 	defer cancel()
+	defer context.AfterFunc(p.late, cancel)()
+	torn := fmt.Sprintf("the workspace is not whole: restoring snapshot %d in it has not ended; unless that is under way, restore a snapshot again (what was there is snapshot %d)", s.ID, before.ID)
+	if err := p.tear(ctx, run.RunID, torn); err != nil {
+		return before, err
+	}
 	if err = empty(root); err == nil {
 		err = unpack(ctx, root, f, uid, gid)
 	}
 	if err != nil {
-		return before, fmt.Errorf("restoring snapshot %d (what was there is snapshot %d): %w", s.ID, before.ID, err)
+		p.log.Error("a snapshot was not restored to its end", "run", run.RunID, "snapshot", s.ID, "before", before.ID, "error", err)
+		return before, fail(http.StatusInternalServerError, "the workspace is not whole, as restoring snapshot %d in it has failed: %v; restore a snapshot again (what was there is snapshot %d)", s.ID, err, before.ID)
 	}
-	return before, nil
+	return before, p.mend(context.WithoutCancel(ctx), run.Workspace)
+}
+
+// tear notes that the workspace of a run is not whole from now on, whatever ends meanwhile.
+func (p *Plane) tear(ctx context.Context, id, why string) error {
+	return p.change(ctx, id, func(t *tx, r *Run) error { return setTorn(t, r, why) })
+}
+
+// mend notes that a workspace, with all below it, is whole.
+func (p *Plane) mend(ctx context.Context, workspace string) error {
+	return p.db.write(ctx, func(t *tx) error {
+		runs, err := readRuns(t.ctx, t, whereTorn)
+		for _, r := range runs {
+			if err != nil || !below(r.Workspace, workspace) {
+				continue
+			}
+			err = setTorn(t, r, "")
+			t.then(func() { p.hub.tell(r.RunID, "run", r, p.now()) })
+		}
+		return err
+	})
+}
+
+func setTorn(t *tx, r *Run, why string) error {
+	r.Torn = why
+	_, err := t.exec("UPDATE runs SET torn=? WHERE key=?", why, r.key)
+	return err
 }
 
 // reserve makes a workspace p.restoring, when no agent works in it. As long as it is, no run
@@ -322,12 +366,19 @@ func (p *Plane) busy(ctx context.Context, r *Run) string {
 	return fmt.Sprintf("is at work (%s)", r.State)
 }
 
-// workable refuses work in a workspace in which a snapshot is being restored.
-func (p *Plane) workable(workspace string) error {
+// workable refuses work in a workspace in which a snapshot is being restored, or was not to
+// its end.
+func (p *Plane) workable(ctx context.Context, q querier, workspace string) error {
 	if dir := p.restoring.Load(); dir != nil && overlap(*dir, workspace) {
 		return fail(http.StatusConflict, "a snapshot is being restored in %s: try again when that is done", *dir)
 	}
-	return nil
+	torn, err := readRuns(ctx, q, whereTorn)
+	for _, r := range torn {
+		if overlap(r.Workspace, workspace) {
+			return fail(http.StatusConflict, "run %s, in %s: %s", r.RunID, r.Workspace, r.Torn)
+		}
+	}
+	return err
 }
 
 // workspaceOwner is who files in a workspace are to belong to; -1 where only we can be.
@@ -355,9 +406,9 @@ func (p *Plane) openSnapshot(s snapshot) (*os.File, error) {
 }
 
 // verify reads the whole file before anything is done with it, and goes back to its start.
-func verify(f *os.File, s snapshot) error {
+func verify(ctx context.Context, f *os.File, s snapshot) error {
 	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
+	if _, err := io.Copy(hash, reader{ctx, f}); err != nil {
 		return fmt.Errorf("reading snapshot %d: %w", s.ID, err)
 	}
 	if hex.EncodeToString(hash.Sum(nil)) != s.sum {
@@ -372,10 +423,11 @@ func (p *Plane) deleteSnapshot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !p.storing.TryLock() {
-		return fail(http.StatusConflict, "a snapshot is being made or restored: try again when it is done")
+	done, err := p.store()
+	if err != nil {
+		return err
 	}
-	defer p.storing.Unlock()
+	defer done()
 	if err := os.Remove(filepath.Join(p.snapshotDir(), filepath.Base(s.Filename))); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing snapshot %d: %w", s.ID, err)
 	}

@@ -117,7 +117,7 @@ func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 // workspace, or of a start and a restoration, both cannot go on.
 func (p *Plane) keepNewRun(ctx context.Context, run *Run, prompt string, hash []byte) error {
 	return p.db.write(ctx, func(t *tx) error {
-		if err := p.workable(run.Workspace); err != nil {
+		if err := p.workable(t.ctx, t, run.Workspace); err != nil {
 			return err
 		}
 		others, err := occupants(t.ctx, t, run.Workspace)
@@ -356,7 +356,7 @@ func (p *Plane) steered(d Desired, do func(ctx context.Context, runID string) er
 // working is for an order after which an agent works.
 func (p *Plane) working(do func(context.Context, *Run) error) func(context.Context, *Run) error {
 	return func(ctx context.Context, run *Run) error {
-		if err := p.workable(run.Workspace); err != nil {
+		if err := p.workable(ctx, p.db.read, run.Workspace); err != nil {
 			return err
 		}
 		return do(ctx, run)
