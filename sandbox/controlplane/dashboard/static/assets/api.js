@@ -23,6 +23,12 @@ export class Api {
     return this.json("POST", path, null, body ?? {});
   }
 
+  // work is post for what takes as long as it takes: the control plane bounds it itself.
+  async work(path, body) {
+    const response = await this.request("POST", path, null, body, null);
+    return response.json();
+  }
+
   put(path, query, body) {
     return this.json("PUT", path, query, body);
   }
@@ -39,7 +45,7 @@ export class Api {
   // download saves what the path answers as a file. The token travels in a header: an
   // address with it would stay in the browser's list of downloads.
   async download(path, query, name) {
-    const response = await this.request("GET", path, query);
+    const response = await this.request("GET", path, query, undefined, null);
     const url = URL.createObjectURL(await response.blob());
     const link = document.createElement("a");
     link.href = url;
@@ -48,13 +54,14 @@ export class Api {
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
   }
 
-  async request(method, path, query, body) {
+  // request gives up after limit milliseconds; null is never.
+  async request(method, path, query, body, limit = 120_000) {
     const headers = {};
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
     if (body !== undefined) headers["Content-Type"] = "application/json";
     let response;
     try {
-      response = await fetch(address(path, query), { method, headers, body: body && JSON.stringify(body), cache: "no-store", signal: AbortSignal.timeout(120_000) });
+      response = await fetch(address(path, query), { method, headers, body: body && JSON.stringify(body), cache: "no-store", signal: limit === null ? null : AbortSignal.timeout(limit) });
     } catch (error) {
       if (error.name === "TimeoutError") throw new ApiError(0, "the control plane did not answer in two minutes; try again");
       throw new ApiError(0, "the control plane cannot be reached; is gander serve running?");

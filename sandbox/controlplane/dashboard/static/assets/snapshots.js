@@ -20,38 +20,58 @@ export class Snapshots {
   }
 
   async capture() {
-    this.take.disabled = true;
+    waiting(this.take, "Taking…");
     try {
-      await this.api.post("/api/snapshots/capture", { label: this.label.value.trim() || undefined, runId: this.run.runId });
+      await this.api.work("/api/snapshots/capture", { label: this.label.value.trim() || undefined, runId: this.run.runId });
       this.label.value = "";
       await this.open(this.run);
     } catch (error) {
       problem("No snapshot was taken")(error);
     } finally {
-      this.take.disabled = false;
+      ready(this.take, "Take a snapshot");
     }
   }
 
   entry(s) {
     const name = oneLine(s.label, 100) || `Snapshot ${s.id}`;
+    const restore = button("Restore", () => this.restore(s, name, restore), { "aria-label": `Restore ${name}` });
     return h("li", {}, h("div", {}, h("b", { dir: "auto", text: name }), h("p", { class: "muted", text: [oneLine(s.agentType, 30), bytes(s.sizeBytes), day(s.createdAt)].filter(Boolean).join(" · ") })),
       h("div", { class: "row" },
-        button("Restore", () => this.restore(s, name), { "aria-label": `Restore ${name}` }),
+        restore,
         button("Download", () => this.api.download(`/api/snapshots/${s.id}/download`, null, s.filename || `snapshot-${s.id}.tar.gz`).catch(problem("The download failed")), { "aria-label": `Download ${name}` }),
         button("Delete", () => this.remove(s, name), { "aria-label": `Delete ${name}`, class: "danger" })));
   }
 
-  async restore(s, name) {
+  async restore(s, name, el) {
+    const { run } = this;
     const yes = await confirmDialog("Put this snapshot back?", `The workspace is replaced by “${name}”. What is in it now is kept as a snapshot of its own.`, "Replace the workspace");
     if (!yes) return;
-    await this.api.post(`/api/snapshots/${s.id}/restore`, { runId: this.run.runId }).then(() => {
+    waiting(el, "Restoring…");
+    toast("The snapshot is being restored.");
+    try {
+      await this.api.work(`/api/snapshots/${s.id}/restore`, { runId: run.runId });
       toast("The workspace is as it was then.");
-      return this.open(this.run);
-    }, problem("Nothing was restored"));
+    } catch (error) {
+      // The control plane finishes what it has begun, whether the page hears of it or not.
+      problem(error.status === 0 ? "Whether the snapshot was restored is not known" : "The snapshot was not restored")(error);
+    } finally {
+      ready(el, "Restore");
+    }
+    await this.open(this.run).catch(problem("The list could not be loaded")); // what was there is in it in any case
   }
 
   async remove(s, name) {
     if (!(await confirmDialog("Delete this snapshot?", `“${name}” is deleted for good.`, "Delete"))) return;
     await this.api.delete(`/api/snapshots/${s.id}`).then(() => this.open(this.run), problem("The snapshot was not deleted"));
   }
+}
+
+function waiting(el, text) {
+  el.disabled = true;
+  el.textContent = text;
+}
+
+function ready(el, text) {
+  el.disabled = false;
+  el.textContent = text;
 }

@@ -118,7 +118,7 @@ class StartForm {
     this.submit.textContent = "Starting…";
     this.problem.hidden = true;
     try {
-      const run = await this.api.post("/api/sandbox/start", this.body());
+      const run = await this.api.work("/api/sandbox/start", this.body());
       toast(`${oneLine(run.agentType, 30)} was started.`);
       this.done(run);
     } catch (error) {
