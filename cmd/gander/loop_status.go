@@ -111,7 +111,8 @@ func (a *app) printRun(r *controlplane.Run) error {
 		}
 	}
 	row("Run", r.RunID)
-	row("State", stateOf(r, time.Now()))
+	row("State", stateText(r.State, r.Reason, r.Until, time.Now()))
+	row("Attention", r.Torn)
 	row("Agent", r.Agent)
 	row("Model", r.Model)
 	row("Sandbox", r.Driver)
@@ -139,9 +140,9 @@ func (a *app) printRun(r *controlplane.Run) error {
 	return w.Flush()
 }
 
-// stateOf is what a run does, in a few words.
+// stateOf is what a run does, in a few words, and first of all what keeps it from working.
 func stateOf(r *controlplane.Run, now time.Time) string {
-	return stateText(r.State, r.Reason, r.Until, now)
+	return stateText(r.State, cmp.Or(r.Torn, r.Reason), r.Until, now)
 }
 
 // stateText is a state with its reason and how long it takes still.

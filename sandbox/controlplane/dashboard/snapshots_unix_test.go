@@ -3,6 +3,7 @@
 package dashboard_test
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -52,5 +53,25 @@ func TestLongRestoration(t *testing.T) {
 	}
 	p.WaitText("#toasts", "The snapshot was not restored: the file of snapshot 1 is not what it was")
 	p.Wait("the button to be there again", `!document.querySelector('#view-snapshots [aria-label="Restore first"]').disabled`)
+	p.Clean(w.URL, "409")
+}
+
+// A workspace that a restoration left in part is shown as one, with what to do.
+func TestHalfWorkspace(t *testing.T) {
+	w := newWorld(t)
+	run := w.run("goose")
+	w.ask("POST", "/api/sandbox/pause", map[string]string{"runId": run}, nil)
+	db, err := sql.Open("sqlite", filepath.Join(w.Dir, "sandbox.db")+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "UPDATE runs SET torn = 'the workspace is not whole: restore a snapshot again'"); err != nil {
+		t.Fatal(err)
+	}
+	p := w.page(browsertest.Options{})
+	p.WaitText("#controls .reason", "restore a snapshot again")
+	p.ClickText("#controls", "Resume")
+	p.WaitText("#toasts", "restore a snapshot again")
 	p.Clean(w.URL, "409")
 }

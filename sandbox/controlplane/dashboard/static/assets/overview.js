@@ -58,6 +58,7 @@ function facts(run) {
     ["State", `${stateNames[run.state] ?? oneLine(run.state, 40)}${run.reason ? ` — ${oneLine(run.reason, 300)}` : ""}`],
     ["Agent", [run.agentType, run.model, run.sandbox].filter(Boolean).map((s) => oneLine(s, 60)).join(", ")],
     ["Workspace", oneLine(run.workspace, 400)],
+    ["Attention", oneLine(run.torn, 400)],
     ["Started", day(run.startedAt || run.createdAt)],
     ["Stopped", day(run.stoppedAt)],
     ["Iterations", of(count(run.iteration), limits.iterations)],

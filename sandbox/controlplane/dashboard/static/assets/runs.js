@@ -94,10 +94,11 @@ export class Controls {
     this.run = run;
     this.el.hidden = !run;
     if (!run) return;
-    this.what.classList.toggle("told", Boolean(run.reason));
+    const reason = run.torn || run.reason; // what keeps it from working comes first
+    this.what.classList.toggle("told", Boolean(reason));
     setText(this.agent, oneLine(run.agentType, 30));
     setState(this.state, run);
-    setText(this.reason, oneLine(run.reason, 300));
+    setText(this.reason, oneLine(reason, 300));
     this.until.dataset.until = run.until || 0;
     countdown(this.el); // at once: a line that comes with the next tick would move the page under a finger
     const goesOn = !ended(run) && run.state !== "stopping";
