@@ -1,5 +1,6 @@
 // Package doorway is a listener whose connections are made in memory: what a sandbox's
-// door dials on the host, and an HTTP server there accepts from.
+// door dials on the host, and an HTTP server there accepts from. Places bound what that
+// server holds of what it is sent.
 package doorway
 
 import (

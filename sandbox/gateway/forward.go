@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gander.dev/gander/sandbox/doorway"
 )
 
 // A call is a request on its way.
@@ -131,7 +133,7 @@ func (g *Gateway) end(c *call) {
 }
 
 // replayLimit is the size up to which a body is read before it is sent.
-const replayLimit = heldLimit
+const replayLimit = doorway.Free
 
 // read reads a body of moderate size, so that the transport can send it again
 // when the connection it reused turns out to be closed by the endpoint, and sees

@@ -128,8 +128,8 @@ type Gateway struct {
 	finish    finish
 	token     string
 	meter     *Meter
-	large     chan struct{} // places for large bodies that are held
-	noUsage   atomic.Bool   // the endpoint objects to being asked for usage
+	large     *doorway.Places // for bodies that are held
+	noUsage   atomic.Bool     // the endpoint objects to being asked for usage
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -161,7 +161,7 @@ func New(o Options) (*Gateway, error) {
 		opts: o, log: o.Log, endpoint: e, mask: newMask(append(e.secrets(), o.Redact...)),
 		transport: newTransport(o), listener: doorway.New("the gateway", o.MaxConns), served: make(chan struct{}),
 		observer: observer{observe: o.Observe}, calls: map[*call]struct{}{},
-		token: rand.Text(), meter: o.Meter, large: make(chan struct{}, largeCalls),
+		token: rand.Text(), meter: o.Meter, large: doorway.NewPlaces(largeCalls),
 	}
 	g.proxy = g.newProxy()
 	g.server = &http.Server{

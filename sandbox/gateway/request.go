@@ -24,28 +24,15 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.message }
 
-// heldLimit bounds what is held of a body without a place among the large ones.
-const (
-	heldLimit  = 1 << 20
-	largeCalls = 4
-)
+// largeCalls is how many bodies of more than doorway.Free are held at a time.
+const largeCalls = 4
 
 // hold reads the whole body, so that it can be looked at, sent again when the
 // connection it reused turns out to be closed, and changed. Of large ones only a
 // few are held at a time; the others wait.
 func (g *Gateway) hold(c *call, r *http.Request) error {
-	data, err := io.ReadAll(io.LimitReader(r.Body, heldLimit))
-	if err == nil && len(data) == heldLimit {
-		select {
-		case g.large <- struct{}{}:
-			c.undo = append(c.undo, func() { <-g.large })
-		case <-c.ctx.Done():
-			return c.ctx.Err()
-		}
-		var rest []byte
-		rest, err = io.ReadAll(r.Body)
-		data = append(data, rest...)
-	}
+	data, done, err := g.large.Read(c.ctx, r.Body)
+	c.undo = append(c.undo, done)
 	if err != nil {
 		return err
 	}
