@@ -2,25 +2,34 @@ package router
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"slices"
 	"sync"
 	"time"
+
+	"gander.dev/gander/sandbox/doorway"
 )
 
 // serverPath is the only path that a server has inside; what the editor's address
 // says stays outside, as it may hold a token.
 const serverPath = "/mcp"
 
-// maxServerBody bounds what an agent sends a server at a time, in bytes.
-const maxServerBody = 32 << 20
+// The bounds of what an agent sends the servers that have an address.
+const (
+	maxServerBody   = 32 << 20 // bytes of a request's body
+	maxServerHeader = 64 << 10 // bytes of its header
+	maxServerConns  = 32       // to each server; further ones are refused
+	// largeToServers is how many bodies of more than doorway.Free are held at a time, of
+	// all servers together. Further ones wait until others are answered.
+	largeToServers = 4
+	// idleToServers is how long a connection stays open that is not used.
+	idleToServers = 5 * time.Minute
+)
 
 // passed are the headers that pass between an agent and a server; all others are
 // the person's, or nobody's.
@@ -31,22 +40,24 @@ var methods = []string{http.MethodGet, http.MethodPost, http.MethodDelete}
 
 // serverWay is the way to a server that has an address.
 type serverWay struct {
-	conns     chan net.Conn
-	ended     chan struct{}
-	once      sync.Once
+	// listener's Dial is the door's.
+	listener  *doorway.Listener
 	server    *http.Server
 	transport *http.Transport
 	wg        sync.WaitGroup
 }
 
-// newServerWay begins to pass requests on. tell takes what goes wrong, and check says
-// what must not leave.
-func newServerWay(v *server, tell func(severity, text string), check func(where string, data []byte) error) (*serverWay, error) {
+// newServerWay begins to pass requests on. tell takes what goes wrong, check says what
+// must not leave, and large bodies need one of places.
+func newServerWay(v *server, tell func(severity, text string), check func(where string, data []byte) error, places *doorway.Places) (*serverWay, error) {
 	target, err := url.Parse(v.URL)
 	if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
 		return nil, fmt.Errorf("the MCP server %s is left out: its address is no URL that begins with http:// or https://", v.Name)
 	}
-	w := &serverWay{conns: make(chan net.Conn), ended: make(chan struct{}), transport: http.DefaultTransport.(*http.Transport).Clone()}
+	w := &serverWay{
+		listener:  doorway.New("the MCP server "+v.Name, maxServerConns),
+		transport: http.DefaultTransport.(*http.Transport).Clone(),
+	}
 	var once sync.Once
 	complain := func(what string) {
 		once.Do(func() {
@@ -79,7 +90,7 @@ func newServerWay(v *server, tell func(severity, text string), check func(where 
 			rw.WriteHeader(http.StatusBadGateway)
 		},
 	}
-	w.server = &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: log.New(discard{}, "", 0), Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	handle := func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != serverPath {
 			http.NotFound(rw, r)
 			return
@@ -88,21 +99,28 @@ func newServerWay(v *server, tell func(severity, text string), check func(where 
 			rw.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, maxServerBody))
+		body, done, err := places.Read(r.Context(), http.MaxBytesReader(rw, r.Body, maxServerBody))
+		defer done()
 		if err != nil {
 			http.Error(rw, err.Error(), http.StatusBadRequest)
 			return
 		}
 		r.Trailer = nil
 		keepHeaders(r.Header)
-		if err := check(v.leak(), fmt.Appendf(nil, "%v\n%s", r.Header, body)); err != nil {
-			http.Error(rw, err.Error(), http.StatusForbidden)
-			return
+		for _, part := range [][]byte{fmt.Append(nil, r.Header), body} {
+			if err := check(v.leak(), part); err != nil {
+				http.Error(rw, err.Error(), http.StatusForbidden)
+				return
+			}
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(rw, r)
-	})}
-	w.wg.Go(func() { _ = w.server.Serve(w) })
+	}
+	w.server = &http.Server{
+		ReadHeaderTimeout: time.Minute, IdleTimeout: idleToServers, MaxHeaderBytes: maxServerHeader,
+		ErrorLog: log.New(discard{}, "", 0), Handler: http.HandlerFunc(handle),
+	}
+	w.wg.Go(func() { _ = w.server.Serve(w.listener) })
 	return w, nil
 }
 
@@ -119,42 +137,10 @@ func keepHeaders(h http.Header) {
 	}
 }
 
-// dial is the door's.
-func (w *serverWay) dial(ctx context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case w.conns <- here:
-		return there, nil
-	case <-w.ended:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Accept implements net.Listener.
-func (w *serverWay) Accept() (net.Conn, error) {
-	select {
-	case c := <-w.conns:
-		return c, nil
-	case <-w.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (w *serverWay) Close() error {
-	w.once.Do(func() { close(w.ended) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (w *serverWay) Addr() net.Addr { return &net.UnixAddr{Name: "mcp", Net: "unix"} }
-
 // end ends everything that is under way.
 func (w *serverWay) end() {
 	_ = w.server.Close()
-	_ = w.Close()
+	w.listener.Drain()
 	w.transport.CloseIdleConnections()
 	w.wg.Wait()
 }

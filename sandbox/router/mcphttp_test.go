@@ -4,14 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/doorway"
 )
 
 // What an agent reaches of a server with an address is one path, and what is the
@@ -43,12 +47,12 @@ func TestServerWay(t *testing.T) {
 		}
 		return nil
 	}
-	w, err := newServerWay(&v, func(_, text string) { told = append(told, text) }, check)
+	w, err := newServerWay(&v, func(_, text string) { told = append(told, text) }, check, doorway.NewPlaces(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.end()
-	inside := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dial(ctx) }}}
+	inside := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.listener.Dial(ctx) }}}
 	defer inside.CloseIdleConnections()
 	call, id := "call", "7"
 	ask := func(path string) (*http.Response, string) {
@@ -97,7 +101,7 @@ func TestServerWay(t *testing.T) {
 		"POST /mcp HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Note\r\nConnection: close\r\n\r\n4\r\ncall\r\n0\r\nX-Note: " + canaryToken + "\r\n\r\n",
 	} {
 		got, where, trailer = nil, "", nil
-		conn, err := w.dial(t.Context())
+		conn, err := w.listener.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +116,7 @@ func TestServerWay(t *testing.T) {
 		t.Errorf("people are shown %s", v.where())
 	}
 	v.URL += "&move=1"
-	moved, err := newServerWay(&v, func(_, text string) { told = append(told, text) }, check)
+	moved, err := newServerWay(&v, func(_, text string) { told = append(told, text) }, check, doorway.NewPlaces(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +128,54 @@ func TestServerWay(t *testing.T) {
 		t.Errorf("a redirect: %s, told %q", resp.Status, told)
 	}
 	for _, address := range []string{"file:///etc/passwd", "ftp://x/", "nowhere", ""} {
-		if _, err := newServerWay(&server{Name: "x", URL: address}, nil, nil); err == nil {
+		if _, err := newServerWay(&server{Name: "x", URL: address}, nil, nil, nil); err == nil {
 			t.Errorf("%q is taken", address)
 		}
 	}
+}
+
+// However many requests an agent makes, and however long they take, gander holds little
+// of them.
+func TestServerWayHoldsLittle(t *testing.T) {
+	const asked, size = maxServerConns + 10, 4 << 20
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		check := func(string, []byte) error { <-release; return errLeak }
+		w, err := newServerWay(&server{Name: "db", URL: "http://127.0.0.1:1/"}, nil, check, doorway.NewPlaces(largeToServers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.end()
+		var held atomic.Int64
+		var refused atomic.Int32
+		for range asked {
+			conn, err := w.listener.Dial(t.Context())
+			if err != nil {
+				continue
+			}
+			defer conn.Close()
+			go func() {
+				part := make([]byte, 64<<10)
+				_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", serverPath, size)
+				for range size / len(part) {
+					n, _ := conn.Write(part)
+					held.Add(int64(n))
+				}
+				if answer, _ := io.ReadAll(conn); strings.Contains(string(answer), " 403 ") {
+					refused.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		if most := int64(largeToServers*size + maxServerConns*(doorway.Free+128<<10)); held.Load() > most {
+			t.Errorf("%d bytes were taken and are not answered, want %d at most", held.Load(), most)
+		}
+		close(release)
+		synctest.Wait()
+		if n := refused.Load(); n != maxServerConns {
+			t.Errorf("%d of %d requests were answered", n, maxServerConns)
+		}
+	})
 }
 
 // The canaries look at what goes to an address that the session's agent has.

@@ -16,6 +16,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/doorway"
 	"gander.dev/gander/sandbox/permit"
 	"gander.dev/gander/sandbox/registry"
 	"gander.dev/gander/sessions"
@@ -230,19 +231,20 @@ func (b *backend) openServers() []sandbox.Door {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var doors []sandbox.Door
+	places := doorway.NewPlaces(largeToServers)
 	for i, v := range s.servers.all {
 		if !v.allowed {
 			continue
 		}
 		dial := s.servers.program(v)
 		if v.URL != "" {
-			way, err := newServerWay(v, s.tell, s.leaks.Check)
+			way, err := newServerWay(v, s.tell, s.leaks.Check, places)
 			if err != nil {
 				b.s.work.Go(func() { s.notice("warning", err.Error()) }) // tell takes mu
 				continue
 			}
 			b.ways = append(b.ways, way)
-			dial = way.dial
+			dial = way.listener.Dial
 		}
 		doors = append(doors, sandbox.Door{Name: serverDoor(i), Dial: dial})
 	}
