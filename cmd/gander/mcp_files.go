@@ -90,7 +90,9 @@ func (s *filesSide) exchange(req sandbox.FileRequest) (a sandbox.FileAnswer, err
 	if err := s.conn.SetDeadline(time.Now().Add(filesTime)); err != nil {
 		return a, err
 	}
-	if err := json.NewEncoder(s.conn).Encode(req); err != nil {
+	questions := json.NewEncoder(s.conn)
+	questions.SetEscapeHTML(false) // each <, > and & would be six bytes, and a longer line is refused
+	if err := questions.Encode(req); err != nil {
 		return a, err
 	}
 	if !s.lines.Scan() {

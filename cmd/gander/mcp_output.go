@@ -34,13 +34,18 @@ func (a *app) outputSide(ctx context.Context) (*outputSide, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s, which %s names: %w; unset the variable outside of gander's sandboxes", addr, sandbox.OutputVariable, err)
 	}
+	return newOutputSide(conn), nil
+}
+
+func newOutputSide(conn net.Conn) *outputSide {
 	s := &outputSide{conn: conn, queue: make(chan sandbox.ToolOutput, outputQueue)}
 	s.wg.Go(s.send)
-	return s, nil
+	return s
 }
 
 func (s *outputSide) send() {
 	enc := json.NewEncoder(s.conn)
+	enc.SetEscapeHTML(false) // each <, > and & would be six bytes, and a longer line ends the door
 	for o := range s.queue {
 		if enc.Encode(o) != nil {
 			break

@@ -1,19 +1,25 @@
 package router
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/doorway"
 )
 
 // What is kept of tool calls that never end is bounded, and each of them is ended.
@@ -160,6 +166,121 @@ func TestConnectionsForFiles(t *testing.T) {
 	}
 	_ = c.Close()
 	b.output.wg.Wait()
+}
+
+// Of long lines few are held at a time, and each is answered, also one that is too long.
+func TestLongLinesForFiles(t *testing.T) {
+	const size = 12 << 20
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		b := &backend{ctx: ctx}
+		b.relay = newRelay(b)
+		var held atomic.Int64
+		send := func(conn net.Conn, size int) {
+			part := bytes.Repeat([]byte("x"), 64<<10)
+			for range size / len(part) {
+				n, _ := conn.Write(part)
+				held.Add(int64(n))
+			}
+		}
+		rest := make(chan struct{})
+		var answers atomic.Int32
+		answer := func(conn net.Conn, has string) {
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			if err != nil || !strings.Contains(line, has) {
+				t.Errorf("answered %.200s, %v", line, err)
+			}
+			answers.Add(1)
+		}
+		var open []net.Conn
+		for range maxFiles {
+			conn, err := b.dialFiles(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, conn)
+			go func() {
+				_, _ = io.WriteString(conn, `{"path":"/x","write":true,"text":"`)
+				send(conn, size)
+				<-rest
+				go func() { _, _ = io.WriteString(conn, "\"}\n") }()
+				answer(conn, `"noBuffer":true`)
+			}()
+		}
+		synctest.Wait()
+		if most := int64(largeTexts*size + maxFiles*(doorway.Free+128<<10)); held.Load() > most {
+			t.Errorf("%d bytes of lines are held, want %d at most", held.Load(), most)
+		}
+		close(rest)
+		synctest.Wait()
+		if n := answers.Load(); n != maxFiles {
+			t.Errorf("%d of %d were answered", n, maxFiles)
+		}
+		go func() {
+			send(open[0], 2*maxFileLine)
+			_, _ = io.WriteString(open[0], "\n")
+		}()
+		answer(open[0], "more than the 16842752 bytes that pass")
+		go func() { _, _ = io.WriteString(open[0], "{}\n") }()
+		answer(open[0], `"noBuffer":true`)
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+		stop()
+		b.output.wg.Wait()
+	})
+}
+
+// A long answer waits for a place, a short one does not; and markup is not written as six
+// bytes for one.
+func TestLongAnswersForFiles(t *testing.T) {
+	project := t.TempDir()
+	writeFile(t, project, "long", "saved")
+	writeFile(t, project, "short", "saved")
+	texts := map[string]string{"long": strings.Repeat("<", 2<<20), "short": "<"}
+	r := newRigFor(t, acp.ClientCapabilities{FS: acp.FileSystemCapability{ReadTextFile: true}}, func(r *rig) {
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			b := c.params.Client.(*relay).b
+			var places []func()
+			for range largeTexts {
+				done, err := b.relay.texts.Take(ctx)
+				if err != nil {
+					return nil, err
+				}
+				places = append(places, done)
+			}
+			open := map[string]net.Conn{}
+			for name := range texts {
+				conn, err := b.dialFiles(ctx)
+				if err != nil {
+					return nil, err
+				}
+				defer conn.Close()
+				if _, err := fmt.Fprintf(conn, "{\"path\":%q}\n", filepath.Join(project, name)); err != nil {
+					t.Error(err)
+				}
+				open[name] = conn
+			}
+			answer := func(name string) {
+				if got, err := bufio.NewReader(open[name]).ReadString('\n'); err != nil || len(got) > len(texts[name])+20 {
+					t.Errorf("an answer of %d bytes for a text of %d, %v", len(got), len(texts[name]), err)
+				}
+			}
+			answer("short")
+			_ = open["long"].SetReadDeadline(time.Now().Add(time.Second))
+			if n, _ := open["long"].Read(make([]byte, 1)); n > 0 {
+				t.Error("a long answer did not wait for a place")
+			}
+			_ = open["long"].SetReadDeadline(time.Time{})
+			places[0]()
+			answer("long")
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	r.editor.Request = func(_ context.Context, _ string, params json.RawMessage) (any, error) {
+		return map[string]string{"content": texts[filepath.Base(stringOf(acp.Member(params, "path")))]}, nil
+	}
+	r.wantStop(t, r.editor.NewSession(t, project).SessionID, "go", acp.StopEndTurn)
 }
 
 // What was told is not remembered without end: it is in an agent's words.

@@ -8,6 +8,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sandbox/doorway"
 	"gander.dev/gander/sessions"
 )
 
@@ -17,8 +18,9 @@ type relay struct {
 	s *session
 	b *backend
 
-	files chan struct{} // holds a token for each file that passes
-	doors chan struct{} // holds a token for each connection of dialFiles
+	files chan struct{}   // holds a token for each file that passes
+	doors chan struct{}   // holds a token for each connection of dialFiles
+	texts *doorway.Places // for what passes there
 
 	// mu guards what follows. It is held while an update is passed on, so that
 	// none is on its way any more when end returns.
@@ -33,7 +35,7 @@ type relay struct {
 }
 
 func newRelay(b *backend) *relay {
-	return &relay{s: b.s, b: b, files: make(chan struct{}, maxFiles), doors: make(chan struct{}, maxFiles)}
+	return &relay{s: b.s, b: b, files: make(chan struct{}, maxFiles), doors: make(chan struct{}, maxFiles), texts: doorway.NewPlaces(largeTexts)}
 }
 
 // begin makes the agent's updates part of a turn; before are the files, nil where they
