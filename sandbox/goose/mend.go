@@ -3,6 +3,7 @@ package goose
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ const (
 	// callLimit bounds the calls that are kept: those of a cancelled turn never end.
 	// When there are more, all are forgotten and their later updates pass as they are.
 	callLimit = 64
-	// maxInput bounds what is kept of what a call says of itself, in bytes.
+	// maxInput bounds the input that is kept of a call, in bytes.
 	maxInput = 1 << 20
 	// anchorSize is how much of the end of what was shown is looked for in the
 	// result of a tool, in bytes.
@@ -31,23 +32,40 @@ const (
 // status, output that goose sends only in _meta while a tool runs, and the diff
 // of an edit. It is called for one update at a time.
 type mender struct {
+	count int              // of calls so far
 	calls map[string]*call // open tool calls
 }
 
 type call struct {
-	tool  string
-	edit  any // the diff of a call of the developer server's text_editor; nil when there is none
-	input struct {
-		Path    string  `json:"path"`
-		Content *string `json:"content"`
-		Before  *string `json:"before"`
-		After   *string `json:"after"`
-	}
+	number  int
+	names   int // the length of its names
+	tool    string
+	edit    any // the diff of a call of the developer server's text_editor; nil when there is none
+	input   input
+	texts   int    // the length of input and edit at most
 	live    []byte // the end of the output so far
 	printed int    // how much a command has printed so far, in bytes
 	dropped bool   // output before live was dropped
 	cut     bool   // goose sends no more of it until the tool has ended
 }
+
+// input is what is read of a call's input.
+type input struct {
+	Path    string  `json:"path"`
+	Content *string `json:"content"`
+	Before  *string `json:"before"`
+	After   *string `json:"after"`
+}
+
+// Number implements acpagent.Held.
+func (c *call) Number() int { return c.number }
+
+// Size implements acpagent.Held.
+func (c *call) Size() int { return c.names + c.texts + cap(c.live) }
+
+// Forget implements acpagent.Held. What the call has printed is little, and needed to tell
+// what it prints last.
+func (c *call) Forget() { c.input, c.edit, c.texts = input{}, nil, 0 }
 
 func newMender() *mender { return &mender{calls: map[string]*call{}} }
 
@@ -86,24 +104,32 @@ func (m *mender) toolCall(update json.RawMessage) json.RawMessage {
 	if json.Unmarshal(update, &u) != nil {
 		return update
 	}
-	if len(u.ToolCallID) >= maxInput || len(u.Meta.Goose.ToolCall.ToolName) >= maxInput {
+	name := u.Meta.Goose.ToolCall.ToolName
+	if len(u.ToolCallID) > acpagent.MaxName || len(name) > acpagent.MaxName {
 		return update
 	}
 	if len(u.RawInput) > maxInput {
 		u.RawInput = nil
 	}
-	c := &call{tool: strings.TrimPrefix(u.Meta.Goose.ToolCall.ToolName, "developer__")} // so named when it is an MCP server
+	m.count++
+	c := &call{
+		number: m.count, names: len(u.ToolCallID) + len(name),
+		tool: strings.TrimPrefix(name, "developer__"), // so named when it is an MCP server
+	}
 	kind, own := kinds[c.tool]
 	if own { // other tools may mean something else by these words
 		_ = acp.Decode(u.RawInput, &c.input)
+		c.texts = len(u.RawInput)
 	}
 	if c.tool == "text_editor" {
 		_, c.edit = acpagent.EditOf(u.RawInput)
+		c.texts += len(u.RawInput)
 	}
 	if len(m.calls) >= callLimit {
 		clear(m.calls)
 	}
 	m.calls[u.ToolCallID] = c
+	acpagent.Bound(maps.Values(m.calls))
 	set := map[string]any{}
 	if own && u.Kind == "" {
 		set["kind"] = kind
@@ -207,6 +233,10 @@ func (n *notification) text() string {
 
 // append keeps the last liveLimit bytes of the output.
 func (c *call) append(text string) {
+	if over := len(text) - liveLimit; over > 0 { // the room for all of it would stay
+		text, c.dropped = text[over:], true
+		c.live = c.live[:0]
+	}
 	c.live = append(c.live, text...)
 	if over := len(c.live) - liveLimit; over > 0 {
 		c.live = append(c.live[:0], c.live[over:]...)

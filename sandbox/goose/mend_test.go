@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/acpagent"
 )
 
 var update = flag.Bool("update", false, "rewrite the mended updates in testdata")
@@ -251,7 +252,8 @@ func TestMendReadsAsToolsRead(t *testing.T) {
 	}
 }
 
-// What is kept of calls that never end is bounded.
+// What is kept of calls that never end is bounded, of each and of all: the oldest pass as
+// goose says them, and the newest are mended.
 func TestMendKeepsLittle(t *testing.T) {
 	long := strings.Repeat("x", maxInput)
 	m := newMender()
@@ -262,6 +264,40 @@ func TestMendKeepsLittle(t *testing.T) {
 	for id, c := range m.calls {
 		if len(id) >= maxInput || c.input.Content != nil || c.edit != nil || len(c.tool) >= maxInput {
 			t.Errorf("kept of %.10s: %.100v", id, c)
+		}
+	}
+	begin(m, "s", "shell", `{"command":"x"}`)
+	for range 3 {
+		live(m, "s", long, false)
+		if room := cap(m.calls["s"].live); room > 4*liveLimit {
+			t.Errorf("the end of much output is kept in %d bytes", room)
+		}
+	}
+	text := long[:maxInput-1000]
+	const calls = 12 // of each kind
+	for i := range calls {
+		begin(m, fmt.Sprint("w", i), "write", `{"path":"a","content":"`+text+`"}`)
+		begin(m, fmt.Sprint("e", i), "text_editor", `{"command":"write","path":"a","file_text":"`+text+`"}`)
+	}
+	held := 0
+	for id, c := range m.calls {
+		held += len(id) + len(c.tool) + len(c.input.Path) + cap(c.live)
+		for _, text := range []*string{c.input.Content, c.input.Before, c.input.After} {
+			if text != nil {
+				held += len(*text)
+			}
+		}
+		if edit, ok := c.edit.(map[string]any); ok {
+			held += len(edit["newText"].(string))
+		}
+	}
+	if held > acpagent.MaxHeld || held < acpagent.MaxHeld/4 {
+		t.Errorf("%d bytes are held of %d calls", held, len(m.calls))
+	}
+	for id, mended := range map[string]bool{"w0": false, fmt.Sprint("w", calls-1): true} {
+		final := `{"sessionUpdate":"tool_call_update","toolCallId":"` + id + `","status":"completed","content":[{"type":"content","content":{"type":"text","text":"Created a"}}]}`
+		if got := string(m.mend([]byte(final))); strings.Contains(got, `"diff"`) != mended || !mended && got != final {
+			t.Errorf("%s ends with %.200s", id, got)
 		}
 	}
 }
