@@ -9,6 +9,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/acpagent"
 )
 
 // client stands between opencode and the acp.Client of a session.
@@ -64,6 +65,9 @@ func saysNothing(update json.RawMessage) bool {
 	return json.Unmarshal(update, &u) == nil && u.Used == 0
 }
 
+// maxCommands bounds the commands that are known; a prompt with another one is put as text.
+const maxCommands = 1000
+
 // learn notes the commands that opencode has.
 func (c *client) learn(update json.RawMessage) {
 	var u struct {
@@ -78,7 +82,9 @@ func (c *client) learn(update json.RawMessage) {
 	defer c.mu.Unlock()
 	clear(c.commands)
 	for _, command := range u.AvailableCommands {
-		c.commands[command.Name] = true
+		if len(c.commands) < maxCommands && len(command.Name) <= acpagent.MaxName {
+			c.commands[command.Name] = true
+		}
 	}
 	select {
 	case <-c.announced:

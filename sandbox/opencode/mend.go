@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ import (
 // maxCalls bounds the open tool calls of a turn; a call over it replaces all.
 const maxCalls = 256
 
-// maxInput bounds what is kept of what a call says of itself, in bytes.
+// maxInput bounds each of the texts that are kept of what a call says, in bytes.
 const maxInput = 1 << 20
 
 // A mender rewrites the updates of tool calls.
@@ -35,16 +36,41 @@ type mender struct {
 
 // call is an open tool call.
 type call struct {
-	id    string // as clients get to know it
-	tool  string
-	input struct {
-		FilePath string  `json:"filePath"`
-		Content  *string `json:"content"`
-	}
+	number    int
+	id        string // as clients get to know it
+	tool      string
+	input     input
 	arguments json.RawMessage // as far as they are known
 	shown     string          // its output so far
 	last      json.RawMessage // opencode's update before
 	ended     chan struct{}
+}
+
+// input is what is read of a call's input.
+type input struct {
+	FilePath string  `json:"filePath"`
+	Content  *string `json:"content"`
+}
+
+// Number implements acpagent.Held.
+func (c *call) Number() int { return c.number }
+
+// Size implements acpagent.Held.
+func (c *call) Size() int {
+	size := 2*len(c.id) + len(c.tool) + len(c.input.FilePath) + len(c.arguments) + len(c.shown) + len(c.last)
+	if c.input.Content != nil {
+		size += len(*c.input.Content)
+	}
+	return size
+}
+
+// Forget implements acpagent.Held. The end of the output stays, by which its next update
+// tells what is new.
+func (c *call) Forget() {
+	c.input, c.arguments, c.last = input{}, nil, nil
+	if over := len(c.shown) - 2*anchorSize; over > len(gap) { // or it was cut before
+		c.shown = gap + strings.Clone(strings.ToValidUTF8(c.shown[over:], ""))
+	}
 }
 
 func newMender(dir string) *mender {
@@ -99,8 +125,9 @@ func (m *mender) mend(update json.RawMessage) json.RawMessage {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	defer m.bound()
 	if acp.UpdateKind(update) == "tool_call" {
-		if len(u.ToolCallID)+len(u.Title) >= maxInput {
+		if len(u.ToolCallID) > acpagent.MaxName || len(u.Title) > acpagent.MaxName {
 			return update
 		}
 		c := m.start(&u)
@@ -113,7 +140,10 @@ func (m *mender) mend(update json.RawMessage) json.RawMessage {
 	if c.last = nil; len(update) <= maxInput {
 		c.last = bytes.Clone(update)
 	}
-	if len(u.RawInput) > 0 && len(u.RawInput) <= maxInput {
+	switch {
+	case len(u.RawInput) > maxInput: // the one before is not what the call is about
+		c.input, c.arguments = input{}, nil
+	case len(u.RawInput) > 0:
 		_ = acp.Decode(u.RawInput, &c.input) // other tools have other fields
 		c.arguments = bytes.Clone(u.RawInput)
 	}
@@ -139,6 +169,9 @@ func (m *mender) mend(update json.RawMessage) json.RawMessage {
 	return acp.WithFields(update, set)
 }
 
+// bound bounds what is kept of the open calls. mu is held.
+func (m *mender) bound() { acpagent.Bound(maps.Values(m.open)) }
+
 // start opens a call. Its id is one that was not used before: models may begin
 // to count anew in every turn. mu is held.
 func (m *mender) start(u *toolUpdate) *call {
@@ -150,7 +183,7 @@ func (m *mender) start(u *toolUpdate) *call {
 		m.forget()
 	}
 	m.count++
-	c := &call{id: fmt.Sprintf("%s-%s%d", u.ToolCallID, m.tag, m.count), tool: u.Title, ended: make(chan struct{})}
+	c := &call{number: m.count, id: fmt.Sprintf("%s-%s%d", u.ToolCallID, m.tag, m.count), tool: u.Title, ended: make(chan struct{})}
 	m.open[u.ToolCallID] = c
 	return c
 }

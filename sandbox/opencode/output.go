@@ -53,6 +53,7 @@ func (m *mender) output(o sandbox.ToolOutput) json.RawMessage {
 	}
 	set := map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": c.id, "status": "in_progress"}
 	c.shows(o.Text, set)
+	m.bound()
 	raw, _ := json.Marshal(set) // always marshals
 	return raw
 }
@@ -66,7 +67,7 @@ func (c *call) shows(text string, set map[string]any) {
 // lastOf is the end of output, as much as is kept.
 func lastOf(text string) string {
 	if over := len(text) - shownLimit; over > 0 {
-		return strings.ToValidUTF8(text[over:], "")
+		return strings.Clone(strings.ToValidUTF8(text[over:], "")) // or all of it would stay
 	}
 	return text
 }

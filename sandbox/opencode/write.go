@@ -12,6 +12,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/acpagent"
 )
 
 // methodWriteTextFile asks a client to write a file. opencode sends it for every
@@ -55,15 +56,19 @@ func (w *writer) propose(question json.RawMessage) {
 	if json.Unmarshal(question, &q) != nil {
 		return
 	}
+	if len(q.ToolCallID) > acpagent.MaxName {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.proposals) >= maxProposals {
-		clear(w.proposals)
-	}
 	for _, c := range q.Content {
-		if c.Type == "diff" {
-			w.proposals[filepath.Clean(c.Path)] = proposal{q.ToolCallID, digest(c.OldText)}
+		if c.Type != "diff" || len(c.Path) > acpagent.MaxName {
+			continue
 		}
+		if len(w.proposals) >= maxProposals {
+			clear(w.proposals)
+		}
+		w.proposals[filepath.Clean(c.Path)] = proposal{q.ToolCallID, digest(c.OldText)}
 	}
 }
 
