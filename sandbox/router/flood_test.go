@@ -98,6 +98,60 @@ func TestWholeTextsAreBounded(t *testing.T) {
 	}
 }
 
+// What a turn has written as a whole is kept in bounds together, and what is not kept is
+// not shown wrongly either.
+func TestWrittenTextsAreBounded(t *testing.T) {
+	p := newProject(t) // a.txt is "one\ntwo\n" in it
+	p.do = func(c *fakeConv) {
+		r := c.params.Client.(*relay)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		writes := func(name, text string) (old string) {
+			list, _ := r.was.complete(marshal([]any{map[string]string{"type": "diff", "path": p.dir + "/" + name, "newText": text}}))
+			return string(acp.Member(list[0], "oldText"))
+		}
+		text := strings.Repeat("x", maxShownText-10)
+		for i := range 2 * maxWritten / len(text) {
+			writes(fmt.Sprint("n", i), text)
+		}
+		held := 0
+		for _, text := range r.was.written {
+			if text != nil {
+				held += len(*text)
+			}
+		}
+		if held > maxWritten || held < maxWritten/2 {
+			t.Errorf("%d bytes are held", held)
+		}
+		last := fmt.Sprint("n", 2*maxWritten/len(text)-1)
+		if old := writes(last, "y"); old != "" {
+			t.Errorf("of %s, which is not held, %.100s is shown", last, old)
+		}
+		if old := writes("n0", "first"); old != string(marshal(text)) {
+			t.Errorf("of n0, which is held, %.100s is shown", old)
+		}
+		writes("n1", "short") // makes room
+		if old := writes("n1", text); old != `"short"` {
+			t.Errorf("of n1 %.100s is shown", old)
+		}
+		for i := range maxShownDiffs {
+			writes(fmt.Sprint("m", i), "z")
+		}
+		writes("n0", "second")
+		if old := writes("n0", "third"); old != `"second"` {
+			t.Errorf("of n0, which is known, %.100s is shown when there are many", old)
+		}
+		writes("a.txt", "later")
+		if old := writes("a.txt", "last"); old != "" {
+			t.Errorf("of a.txt, which is one of too many, %.100s is shown", old)
+		}
+		if n := len(r.was.written); n > maxShownDiffs {
+			t.Errorf("%d files are known", n)
+		}
+	}
+	p.turnUpdates(t, "go")
+}
+
 // Few files at a time pass through gander, however many an agent asks for.
 func TestFilesAtATime(t *testing.T) {
 	const asked = 40

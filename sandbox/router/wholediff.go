@@ -14,8 +14,13 @@ import (
 type wholeTexts struct {
 	files   *comparer
 	before  *changes.Before    // nil: not known
-	written map[string]*string // by the turn so far, of the files that it wrote as a whole; nil: too long to be kept
+	written map[string]*string // by the turn so far, of the files that it wrote as a whole; nil: too much to be kept
+	held    int                // the length of these texts
+	lost    bool               // more files were written than are in written
 }
+
+// maxWritten bounds the texts in wholeTexts together, in bytes.
+const maxWritten = 16 << 20
 
 // maxCompleted bounds what an update is completed with, in bytes.
 const maxCompleted = 4 << 20
@@ -39,11 +44,32 @@ func (w *wholeTexts) complete(content json.RawMessage) (list []json.RawMessage, 
 				list[i], changed = acp.WithFields(raw, map[string]any{"oldText": was}), true
 			}
 		}
-		if whole := len(old) == 0 || bytes.Equal(old, []byte("null")); whole && len(f.Path) <= maxInput && len(w.written) < maxShownDiffs {
-			w.written[f.Path] = shortText(text)
+		if whole := len(old) == 0 || bytes.Equal(old, []byte("null")); whole && len(f.Path) <= maxInput {
+			w.wrote(f.Path, text)
 		}
 	}
 	return list, changed
+}
+
+// wrote notes that a file has a text, which is raw.
+func (w *wholeTexts) wrote(path string, raw json.RawMessage) {
+	was, known := w.written[path]
+	if !known && len(w.written) >= maxShownDiffs {
+		w.lost = true // what that file had before the turn is not what it has
+		return
+	}
+	if was != nil {
+		w.held -= len(*was)
+	}
+	text := shortText(raw)
+	if text != nil {
+		if w.held+len(*text) > maxWritten {
+			text = nil
+		} else {
+			w.held += len(*text)
+		}
+	}
+	w.written[path] = text
 }
 
 // shortText is a raw JSON string; nil for one that is too long to be kept.
@@ -63,7 +89,7 @@ func (w *wholeTexts) text(path string) (string, bool) {
 		}
 		return *text, true
 	}
-	if w.before == nil {
+	if w.before == nil || w.lost {
 		return "", false
 	}
 	rel, err := filepath.Rel(w.files.s.cwd, path)
