@@ -376,4 +376,9 @@ func TestLinesOfAnyNumbers(t *testing.T) {
 			t.Errorf("%d lines from %d on: %q, want %q", *tt.limit, *tt.line, got, tt.want)
 		}
 	}
+	one := 1
+	many := strings.Repeat("\n", 1<<20)
+	if n := testing.AllocsPerRun(1, func() { linesOf(many, &one, &most) }); n > 0 {
+		t.Errorf("taking lines of a text of many takes memory %v times", n)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 
 	"gander.dev/gander/acp"
@@ -72,15 +71,26 @@ func linesOf(text string, line, limit *int) string {
 	if line == nil && limit == nil {
 		return text
 	}
-	lines := slices.Collect(strings.Lines(text))
-	first, end := 0, len(lines)
 	if line != nil {
-		first = min(max(*line, 1)-1, len(lines))
+		for range max(*line, 1) - 1 {
+			_, rest, found := strings.Cut(text, "\n")
+			if text = rest; !found {
+				break
+			}
+		}
 	}
-	if limit != nil {
-		end = first + min(max(*limit, 0), len(lines)-first)
+	if limit == nil {
+		return text
 	}
-	return strings.Join(lines[first:end], "")
+	end := 0
+	for range max(*limit, 0) {
+		n := strings.IndexByte(text[end:], '\n')
+		if n < 0 {
+			return text
+		}
+		end += n + 1
+	}
+	return text[:end]
 }
 
 func (b *backend) writeTextFile(ctx context.Context, params json.RawMessage) (any, error) {
