@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// maxInFlight is how many requests of a peer may be unanswered at a time, and linesInFlight
-// how many lines of the largest size they may take together; more are refused.
+// maxInFlight is how many requests of a peer may be unanswered at a time. The others say how
+// many lines of the largest size they may take together: of what an agent asks, which may be
+// hostile, more copies are made, and held until a person answers. More are refused.
 const (
 	maxInFlight   = 4096
-	linesInFlight = 4
+	linesOfClient = 4
+	linesOfAgent  = 1
 )
 
 // method answers one kind of request.
@@ -74,6 +76,7 @@ func AfterReply(ctx context.Context, f func()) {
 // answering keeps the requests of a peer that are unanswered.
 type answering struct {
 	link *link
+	most int            // bytes that the lines may have
 	work sync.WaitGroup // handlers
 
 	fewer chan struct{} // holds a value when live has shrunk
@@ -84,8 +87,9 @@ type answering struct {
 	bytes int // of their lines
 }
 
-func newAnswering(l *link) *answering {
-	return &answering{link: l, live: map[*inbound]struct{}{}, fewer: make(chan struct{}, 1)}
+// newAnswering keeps requests of as many lines of the largest size.
+func newAnswering(l *link, lines int) *answering {
+	return &answering{link: l, most: lines * l.opts.MaxLine, live: map[*inbound]struct{}{}, fewer: make(chan struct{}, 1)}
 }
 
 // settle waits, for a limited time, until only prompts are unanswered. A script
@@ -129,7 +133,7 @@ func (a *answering) accept(m message, h method) *inbound {
 func (a *answering) register(in *inbound) *Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.live) >= maxInFlight || a.bytes+in.size > linesInFlight*a.link.opts.MaxLine {
+	if len(a.live) >= maxInFlight || a.bytes+in.size > a.most {
 		return Internal("Too many requests are unanswered", nil)
 	}
 	a.live[in] = struct{}{}

@@ -28,7 +28,7 @@ type AgentConn struct {
 // connection from within its methods.
 func DialAgent(rwc io.ReadWriteCloser, c Client, o *Options) *AgentConn {
 	l := newLink(context.Background(), rwc, o)
-	a := &AgentConn{link: l, side: &clientSide{link: l, client: c, answers: newAnswering(l)}, done: make(chan struct{})}
+	a := &AgentConn{link: l, side: &clientSide{link: l, client: c, answers: newAnswering(l, linesOfAgent)}, done: make(chan struct{})}
 	a.close = sync.OnceValue(a.shutdown)
 	l.start(a.side)
 	a.side.answers.work.Go(a.watch)

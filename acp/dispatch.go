@@ -31,7 +31,7 @@ type lane struct {
 }
 
 func newDispatcher(l *link, conn *ClientConn, agent Agent) *dispatcher {
-	return &dispatcher{link: l, answers: newAnswering(l), conn: conn, agent: agent, lanes: map[SessionID]*lane{}}
+	return &dispatcher{link: l, answers: newAnswering(l, linesOfClient), conn: conn, agent: agent, lanes: map[SessionID]*lane{}}
 }
 
 // update implements role: clients send no updates.
