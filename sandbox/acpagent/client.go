@@ -30,7 +30,7 @@ func (s *Session) follow(update json.RawMessage) {
 		var u struct {
 			CurrentModeID string `json:"currentModeId"`
 		}
-		if json.Unmarshal(update, &u) == nil && u.CurrentModeID != "" {
+		if json.Unmarshal(update, &u) == nil && u.CurrentModeID != "" && len(u.CurrentModeID) <= MaxName {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.setMode(u.CurrentModeID)

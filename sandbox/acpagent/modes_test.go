@@ -107,3 +107,14 @@ func TestCommandsOfAContinuedSession(t *testing.T) {
 		t.Errorf("updates (-want +got):\n%s", diff)
 	}
 }
+
+// A mode that no agent has is not kept for its length.
+func TestModesOfAnyLength(t *testing.T) {
+	s := new(Session)
+	for _, mode := range []string{"plan", strings.Repeat("x", MaxName+1)} {
+		s.follow(json.RawMessage(`{"sessionUpdate":"current_mode_update","currentModeId":"` + mode + `"}`))
+	}
+	if s.reported != "plan" {
+		t.Errorf("%d bytes of a mode are kept", len(s.reported))
+	}
+}

@@ -121,6 +121,10 @@ func (s *session) commandList() json.RawMessage {
 	return acp.WithFields(acp.AvailableCommandsUpdate(nil), map[string]any{"availableCommands": all})
 }
 
+// maxAnnounced bounds the commands that are kept of an agent, in bytes; gander's own have to
+// fit in a frame with them.
+const maxAnnounced = 256 << 10
+
 // commandsAnnounced takes the agent's commands from its available_commands_update
 // and returns the update with gander's own.
 func (s *session) commandsAnnounced(update json.RawMessage) json.RawMessage {
@@ -128,8 +132,20 @@ func (s *session) commandsAnnounced(update json.RawMessage) json.RawMessage {
 		AvailableCommands []json.RawMessage `json:"availableCommands"`
 	}
 	_ = json.Unmarshal(update, &u) // what cannot be read announces none
+	theirs, size := u.AvailableCommands, 0
+	for i, c := range theirs {
+		if size += len(c); size <= maxAnnounced {
+			continue
+		}
+		left := len(theirs) - i
+		s.spawn(func() { // tell waits for who calls this
+			s.notice("warning", fmt.Sprintf("%d commands of the agent are not offered: all that it has are more than %d bytes.", left, maxAnnounced))
+		})
+		theirs = slices.Clone(theirs[:i])
+		break
+	}
 	s.mu.Lock()
-	s.agentCommands = u.AvailableCommands
+	s.agentCommands = theirs
 	s.mu.Unlock()
 	return acp.WithFields(update, map[string]any{"availableCommands": listIn(s.commandList())})
 }

@@ -350,6 +350,74 @@ func TestNoticesThatAreRemembered(t *testing.T) {
 	}
 }
 
+// What an agent says of itself is kept in bounds: its words in notices that wait, its mode
+// and its commands, of which the person learns that some are left out.
+func TestWordsOfTheAgentThatAreKept(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	var s *session
+	r := newRig(t, func(r *rig) {
+		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			s = c.params.Client.(*relay).s
+			c.update(`{"sessionUpdate":"current_mode_update","currentModeId":"` + long + `"}`)
+			c.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"first","description":"d"},{"name":"` + long + `"},{"name":"last"}]}`)
+			for deadline := time.Now().Add(10 * time.Second); !strings.Contains(r.said(s.id), "2 commands of the agent are not offered"); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Error("nothing is said of the commands that are left out")
+					break
+				}
+			}
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	id := r.open(t).SessionID
+	r.wantStop(t, id, "go", acp.StopEndTurn)
+	for i := range 2 * maxPending {
+		s.notice("warning", fmt.Sprint(i, long))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := len(s.want[acp.CategoryMode])
+	for _, n := range s.pending {
+		held += len(n.text)
+		if !strings.Contains(n.text, "bytes are left out here]") {
+			t.Errorf("a notice that was cut does not say so: %.100s", n.text)
+		}
+	}
+	for text := range s.told {
+		held += len(text)
+	}
+	for _, c := range s.agentCommands {
+		held += len(c)
+	}
+	if most := 4 * maxPending * (maxNotice + 100); held > most || len(s.pending) != maxPending || len(s.agentCommands) != 1 {
+		t.Errorf("%d bytes are kept, want %d at most; %d notices, %d commands", held, most, len(s.pending), len(s.agentCommands))
+	}
+}
+
+// Programs inside do not have gander read from ever more connections of the output door.
+func TestConnectionsForOutput(t *testing.T) {
+	var o output
+	var open []net.Conn
+	for range maxOutputs + 5 {
+		if c, err := o.dial(t.Context()); err == nil {
+			open = append(open, c)
+		}
+	}
+	if len(open) != maxOutputs {
+		t.Errorf("%d connections were made", len(open))
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	o.wg.Wait()
+	c, err := o.dial(t.Context())
+	if err != nil {
+		t.Fatalf("after the others have ended: %v", err)
+	}
+	_ = c.Close()
+	o.wg.Wait()
+}
+
 // A path is not longer than a path can be, where a denial would say it.
 func TestLongPathsAreRefused(t *testing.T) {
 	project := t.TempDir()

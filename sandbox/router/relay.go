@@ -116,7 +116,7 @@ func (r *relay) stateChanged(kind string, update json.RawMessage) {
 	var u struct {
 		CurrentModeID string `json:"currentModeId"`
 	}
-	if json.Unmarshal(update, &u) == nil && u.CurrentModeID != "" {
+	if json.Unmarshal(update, &u) == nil && u.CurrentModeID != "" && len(u.CurrentModeID) <= maxInput {
 		r.s.modeReported(r.b, u.CurrentModeID)
 	}
 	r.s.publish()

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -245,7 +247,7 @@ func (s *session) acknowledge(ctx context.Context) {
 
 // notice tells the person something about the session, once.
 func (s *session) notice(severity, text string) {
-	if s.firstTime(text) {
+	if s.firstTime(shortNotice(text)) {
 		s.tell(severity, text)
 	}
 }
@@ -261,13 +263,25 @@ func (s *session) firstTime(text string) bool {
 	return !told
 }
 
+// maxNotice bounds a notice, in bytes: some have words of the agent's in them, and wait.
+const maxNotice = 8 << 10
+
+// shortNotice is a notice that says what is left out of it, if anything is.
+func shortNotice(text string) string {
+	over := len(text) - maxNotice
+	if over <= 0 {
+		return text
+	}
+	return fmt.Sprintf("%s [... %d bytes are left out here]", strings.ToValidUTF8(text[:maxNotice], ""), over)
+}
+
 // native reports whether the client shows notices.
 func (s *session) native() bool { return s.r.client.Capabilities().Session.Notices != nil }
 
 // tell tells the person something: as a notice where the client shows them, else
 // as a thought in this or the next turn. It does not wait for the client.
 func (s *session) tell(severity, text string) {
-	text = s.r.opts.HideSecrets(text)
+	text = shortNotice(s.r.opts.HideSecrets(text))
 	level := slog.LevelWarn
 	if severity == "info" {
 		level = slog.LevelInfo

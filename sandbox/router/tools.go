@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -26,8 +27,12 @@ const outputDoor = "output"
 // writes what the editor has open.
 const filesDoor = "files"
 
-// maxOutputLine bounds a line of the output door, in bytes.
-const maxOutputLine = 256 << 10
+const (
+	// maxOutputLine bounds a line of the output door, in bytes.
+	maxOutputLine = 256 << 10
+	// maxOutputs bounds the door's connections: the developer server has one.
+	maxOutputs = 16
+)
 
 // canUseDeveloper reports whether the session's agent can do without its own tools.
 func (s *session) canUseDeveloper() bool {
@@ -62,8 +67,9 @@ func (b *backend) giveTools(p *sandbox.SessionParams) error {
 type output struct {
 	wg sync.WaitGroup
 
-	// mu guards receiver.
+	// mu guards what follows.
 	mu       sync.Mutex
+	open     int                    // connections
 	receiver sandbox.OutputReceiver // nil until the agent is there, and when it needs none
 }
 
@@ -75,9 +81,20 @@ func (o *output) to(conv sandbox.AgentSession) {
 }
 
 func (o *output) dial(context.Context) (net.Conn, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open >= maxOutputs {
+		return nil, errors.New("too many connections for output are open")
+	}
+	o.open++
 	here, there := net.Pipe()
 	o.wg.Go(func() { // ends with the connection
-		defer func() { _ = here.Close() }()
+		defer func() {
+			_ = here.Close()
+			o.mu.Lock()
+			o.open--
+			o.mu.Unlock()
+		}()
 		lines := bufio.NewScanner(here)
 		lines.Buffer(nil, maxOutputLine)
 		for lines.Scan() {
