@@ -72,8 +72,9 @@ type Session struct {
 	exited  chan struct{} // closed when the process has ended and err is set
 	err     error
 
-	replaying atomic.Bool // updates are history and not passed on
-	replayed  words       // what was said in it
+	own       atomic.Pointer[acp.SessionID] // id as soon as it is known
+	replaying atomic.Bool                   // updates are history and not passed on
+	replayed  words                         // what was said in it
 
 	// mu guards what follows.
 	mu         sync.Mutex
@@ -148,6 +149,7 @@ func (s *Session) open(ctx context.Context) error {
 		return fmt.Errorf("session/new: the session's id has %d bytes", len(resp.SessionID))
 	}
 	s.id = resp.SessionID
+	s.own.Store(&s.id)
 	s.setState(resp.Modes, resp.ConfigOptions, resp.Meta)
 	return s.choose(ctx)
 }
@@ -190,6 +192,7 @@ func (s *Session) load(ctx context.Context) error {
 		return errors.New("it does not know the last turn, as when the machine lost its power")
 	}
 	s.id, s.resumed = acp.SessionID(s.params.ResumeID), true
+	s.own.Store(&s.id)
 	s.setState(resp.Modes, resp.ConfigOptions, resp.Meta)
 	return nil
 }

@@ -10,8 +10,14 @@ import (
 // client is the Session as the acp.Client that the agent talks to.
 type client Session
 
-// SessionUpdate passes an update on, mended, and keeps the state in step.
+// SessionUpdate passes an update on, mended, and keeps the state in step. What an agent
+// says of other sessions goes nowhere: one that it could not go on with, or one of a
+// sub-agent, which has a mode of its own.
 func (c *client) SessionUpdate(ctx context.Context, n *acp.SessionNotification) error {
+	if own := c.own.Load(); own != nil && n.SessionID != *own {
+		c.opts.Log.Debug("dropped an update of another session", "agent", c.opts.Name)
+		return nil
+	}
 	(*Session)(c).follow(n.Update)
 	if c.replaying.Load() && acp.UpdateKind(n.Update) != "available_commands_update" {
 		c.replayed.add(n.Update)
