@@ -33,7 +33,7 @@ func (r *relay) elicit(ctx context.Context, t *turn, params json.RawMessage) (an
 	}
 	id := newID()
 	ask := acp.CreateElicitationRequest{
-		Mode: req.Mode, SessionID: r.s.id, ToolCallID: req.ToolCallID, RequestedSchema: req.RequestedSchema,
+		Mode: req.Mode, SessionID: r.s.id, ToolCallID: r.shownID(req.ToolCallID), RequestedSchema: req.RequestedSchema,
 		Message: fmt.Sprintf("%s asks from its sandbox: %s", r.b.agent.Name(), req.Message),
 	}
 	raw := marshal(&ask)
@@ -57,4 +57,14 @@ func (r *relay) elicit(ctx context.Context, t *turn, params json.RawMessage) (an
 	}
 	r.s.append(sessions.Record{ID: id, TurnID: t.id, Body: sessions.Elicitation{Action: resp.Action}})
 	return resp, nil
+}
+
+// shownID is the client's id of a call that is open, by the agent's.
+func (r *relay) shownID(id string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if tc := r.tools.find(id); tc != nil {
+		return tc.shown
+	}
+	return id
 }

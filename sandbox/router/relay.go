@@ -29,6 +29,7 @@ type relay struct {
 	ctx   context.Context    // of sending in the turn: ends with it and with the backend
 	stop  context.CancelFunc // ends ctx
 	tools toolCalls          // the turn's open ones
+	ended map[string]string  // the client's ids of its other ones, by the agent's
 	shown shownDiffs         // what the turn's tool calls have shown
 	was   wholeTexts         // what the turn found and has written as a whole
 	use   shownUse
@@ -66,13 +67,13 @@ func (r *relay) end(reason string) shownDiffs {
 	}
 	r.sayCost()
 	r.stop()
-	r.turn, r.tools, r.was = nil, toolCalls{}, wholeTexts{}
+	r.turn, r.tools, r.ended, r.was = nil, toolCalls{}, nil, wholeTexts{}
 	return r.shown
 }
 
 // endTool gives a tool call that the agent has left open a final status. mu is held.
 func (r *relay) endTool(tc *toolCall, status, reason string) {
-	update := acp.ToolCallFinal(tc.id, status, reason)
+	update := acp.ToolCallFinal(tc.shown, status, reason)
 	if tc.terminal != nil {
 		update = tc.terminal.final(update, status, reason)
 	}

@@ -89,6 +89,88 @@ func TestPathsAreMadeAbsolute(t *testing.T) {
 	}
 }
 
+// callsOf are the tool calls that a client got, each update as its id, title and status.
+func callsOf(updates []json.RawMessage) (got []string) {
+	for _, raw := range updates {
+		u := readToolUpdate(raw)
+		if u.ToolCallID != "" {
+			got = append(got, strings.Join(strings.Fields(strings.Join([]string{u.ToolCallID, stringOf(u.title), u.Status}, " ")), " "))
+		}
+	}
+	return got
+}
+
+// A tool call's id is its own in the whole session, although some models have one for all
+// calls; questions have the same id. acp.md 7: toolCallId is unique per session.
+func TestToolCallIDsAreUsedOnce(t *testing.T) {
+	turn := func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+		for _, name := range []string{"one", "two"} {
+			c.update(`{"sessionUpdate":"tool_call","toolCallId":"0","title":"` + name + `","kind":"execute","rawInput":{"command":"ls"}}`)
+			c.ask(t.Context(), `{"toolCallId":"0","title":"`+name+`"}`)
+			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"0","status":"completed"}`)
+		}
+		return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+	}
+	zed := acp.ClientCapabilities{Meta: map[string]json.RawMessage{"terminal_output": []byte("true")}}
+	r := newRigFor(t, zed, func(r *rig) { r.agent.onTurn = turn })
+	cwd := t.TempDir()
+	s := r.editor.NewSession(t, cwd)
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	r.wantStop(t, s.SessionID, "y", acp.StopEndTurn)
+	wantPairs := func(updates []json.RawMessage, asked []acp.RequestPermissionRequest, want int) {
+		t.Helper()
+		calls, ids := callsOf(updates), map[string]bool{}
+		if len(calls) != 2*want || len(asked) != want {
+			t.Fatalf("%d updates and %d questions of %d calls: %q", len(calls), len(asked), want, calls)
+		}
+		for i := 0; i < len(calls); i += 2 {
+			id, _, _ := strings.Cut(calls[i], " ")
+			if ids[id] || calls[i+1] != id+" completed" {
+				t.Errorf("the call %q and its end %q", calls[i], calls[i+1])
+			}
+			if got := readToolUpdate(asked[i/2].ToolCall).ToolCallID; got != id {
+				t.Errorf("the question is about %q, the call is %q", got, id)
+			}
+			ids[id] = true
+		}
+	}
+	wantPairs(r.updates(s.SessionID), r.editor.Asked(), 4)
+
+	if _, err := r.editor.Conn.CloseSession(t.Context(), &acp.CloseSessionRequest{SessionID: s.SessionID}); err != nil {
+		t.Fatal(err)
+	}
+	next := r.again(t, zed, func(r *rig) { r.agent.onTurn = turn })
+	next.load(t, s.SessionID, cwd)
+	next.wantStop(t, s.SessionID, "z", acp.StopEndTurn)
+	ids := map[string]int{}
+	for _, raw := range next.editor.Updates(s.SessionID) {
+		if u := readToolUpdate(raw); acp.UpdateKind(raw) == "tool_call" {
+			ids[u.ToolCallID]++
+		}
+	}
+	if len(ids) != 6 {
+		t.Errorf("the calls of the thread and of the turn after it: %v", ids)
+	}
+}
+
+// What an agent says of a call that has ended does not open it again: at the end of the
+// turn one that has failed would be told as completed.
+func TestUpdateOfAnEndedToolCall(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			c.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"a","status":"pending"}`)
+			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed"}`)
+			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"b","status":"in_progress"}`)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	s := r.open(t)
+	r.wantStop(t, s.SessionID, "x", acp.StopEndTurn)
+	if diff := cmp.Diff([]string{"t a pending", "t failed", "t b"}, callsOf(r.updates(s.SessionID))); diff != "" {
+		t.Errorf("updates (-want +got):\n%s", diff)
+	}
+}
+
 // Clients that draw terminals get commands as such.
 func TestTerminals(t *testing.T) {
 	const (

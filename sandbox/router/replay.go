@@ -29,6 +29,9 @@ func (s *session) replay(ctx context.Context) error {
 		if acp.UpdateKind(update) == acp.UserMessageChunk {
 			due = v.Unfinished()
 		}
+		if acp.UpdateKind(update) == "tool_call" {
+			s.calls.take(stringOf(acp.Member(update, "toolCallId")))
+		}
 		if update = v.Revive(update); update != nil {
 			due = append(due, update)
 		}

@@ -50,6 +50,7 @@ type session struct {
 
 	traces traces
 	leaks  *Leaks
+	calls  *callIDs
 
 	// mu guards what follows; it is held for moments.
 	mu      sync.Mutex
@@ -111,6 +112,7 @@ func newSession(r *Router, id acp.SessionID, cwd string, dirs []string, set sett
 		told:        map[string]bool{},
 		seen:        map[string]memory{},
 		homes:       map[string]bool{},
+		calls:       newCallIDs(),
 	}
 	s.leaks = newLeaks(s)
 	s.compareFiles(r.opts.Changes)

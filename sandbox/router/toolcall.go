@@ -2,11 +2,14 @@ package router
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/permit"
@@ -14,7 +17,8 @@ import (
 
 // toolCall is a tool call that has no final status yet.
 type toolCall struct {
-	id       string
+	id       string // the agent's
+	shown    string // the client's, see callIDs
 	kind     string
 	terminal *terminal // non-nil when shown as a terminal
 	printed  *leakPieces
@@ -46,6 +50,47 @@ func (c toolCalls) find(id string) *toolCall {
 
 func (c *toolCalls) remove(id string) {
 	*c = slices.DeleteFunc(*c, func(tc *toolCall) bool { return tc.id == id })
+}
+
+// callIDs are the ids of tool calls by which the client knows some already. It takes a
+// call with such an id for the one before, and models choose ids: some begin to count
+// anew in every turn, some have one for all.
+type callIDs struct {
+	seed maphash.Seed
+
+	// mu guards used.
+	mu   sync.Mutex
+	used map[uint64]struct{}
+}
+
+// maxCallIDs bounds the ids that are known; of more all are forgotten.
+const maxCallIDs = 1 << 16
+
+func newCallIDs() *callIDs {
+	return &callIDs{seed: maphash.MakeSeed(), used: map[uint64]struct{}{}}
+}
+
+// take makes an id one that the client knows, and reports whether it was not before.
+func (c *callIDs) take(id string) (fresh bool) {
+	sum := maphash.String(c.seed, id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.used[sum]
+	if len(c.used) >= maxCallIDs {
+		clear(c.used)
+	}
+	c.used[sum] = struct{}{}
+	return !known
+}
+
+// shown is the id that the client gets for a call with an id of the agent's.
+func (c *callIDs) shown(id string) string {
+	if c.take(id) {
+		return id
+	}
+	id += "-" + strings.ToLower(rand.Text()[:8])
+	c.take(id)
+	return id
 }
 
 // toolUpdate is what the relay reads of tool_call and tool_call_update. Its lists
@@ -110,6 +155,10 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 		return nil, errLongID // of as many as there are in a thread, each would be kept when it is loaded
 	}
 	set := r.mendPaths(u.content, u.locations)
+	tc, shown := r.callOf(kind, u.ToolCallID)
+	if shown != u.ToolCallID {
+		set["toolCallId"] = shown
+	}
 	if bytes.Contains(u.content, []byte(`"diff"`)) {
 		if list, changed := set["content"].([]json.RawMessage); changed {
 			u.content = marshal(list)
@@ -117,30 +166,60 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 		if list, changed := r.was.complete(u.content); changed {
 			set["content"], u.content = list, marshal(list)
 		}
-		r.shown.add(u.ToolCallID, u.content)
+		r.shown.add(shown, u.content)
 	}
-	tc := r.tools.find(u.ToolCallID)
-	if tc == nil {
-		if len(r.tools) >= maxOpenTools {
-			r.endTool(r.tools[0], "failed", "Too many tool calls are open at a time.")
-			r.tools.remove(r.tools[0].id)
+	if tc == nil { // it has ended, and nothing would end it again
+		if !u.final() {
+			set["status"] = acp.Delete
 		}
-		tc = &toolCall{id: u.ToolCallID, printed: r.s.leaks.pieces()}
-		r.tools = append(r.tools, tc)
+		return acp.WithFields(update, set), r.s.leaks.pieces().next(u.meta)
 	}
 	if !tc.learn(kind, &u) {
 		tc.several = true
 	}
 	if kind == "tool_call" && tc.kind == "execute" && r.s.showsTerminals() {
-		tc.terminal = &terminal{id: u.ToolCallID, cwd: r.s.cwd}
+		tc.terminal = &terminal{id: tc.shown, cwd: r.s.cwd}
 	}
 	if tc.terminal != nil {
 		tc.terminal.mend(kind, &u, set)
 	}
 	if u.final() {
-		r.tools.remove(u.ToolCallID)
+		r.closeTool(tc)
 	}
 	return acp.WithFields(update, set), tc.printed.next(u.meta)
+}
+
+// callOf is the open call that an update is about, and the client's id of it; nil for one
+// that has ended in this turn. mu is held.
+func (r *relay) callOf(kind, id string) (tc *toolCall, shown string) {
+	if tc = r.tools.find(id); tc != nil {
+		return tc, tc.shown
+	}
+	if shown, late := r.ended[id]; late && kind == "tool_call_update" {
+		return nil, shown
+	}
+	tc = r.openTool(id)
+	return tc, tc.shown
+}
+
+// openTool is a call that was not open. mu is held.
+func (r *relay) openTool(id string) *toolCall {
+	if len(r.tools) >= maxOpenTools {
+		r.endTool(r.tools[0], "failed", "Too many tool calls are open at a time.")
+		r.closeTool(r.tools[0])
+	}
+	tc := &toolCall{id: id, shown: r.s.calls.shown(id), printed: r.s.leaks.pieces()}
+	r.tools = append(r.tools, tc)
+	return tc
+}
+
+// closeTool takes a call that has a final status out of the open ones. mu is held.
+func (r *relay) closeTool(tc *toolCall) {
+	r.tools.remove(tc.id)
+	if r.ended == nil || len(r.ended) >= maxOpenTools {
+		r.ended = map[string]string{}
+	}
+	r.ended[tc.id] = tc.shown
 }
 
 var errLongID = fmt.Errorf("a tool call's id has more than %d bytes", maxInput)
@@ -242,6 +321,9 @@ func fileOf(object json.RawMessage) (f namedFile) {
 func (r *relay) describe(question json.RawMessage) json.RawMessage {
 	u, tc := r.askedAbout(question)
 	set := r.mendPaths(u.Content, u.Locations)
+	if tc != nil && tc.shown != tc.id {
+		set["toolCallId"] = tc.shown
+	}
 	if tc != nil && tc.kind != "" && !tc.several {
 		set["kind"] = tc.kind
 	}
