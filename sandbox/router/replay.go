@@ -53,6 +53,7 @@ type Revival struct{ open []*pastCall }
 type pastCall struct {
 	id       string
 	terminal bool
+	ended    bool            // by Unfinished, and may have an end of its own behind it
 	text     strings.Builder // what the terminal has shown
 }
 
@@ -147,10 +148,12 @@ func (c *pastCall) content() []json.RawMessage {
 }
 
 // Unfinished ends the calls that never had an end: gander or the agent was ended
-// meanwhile.
+// meanwhile. Those of a turn that a prompt was cancelled behind go on after it.
 func (v *Revival) Unfinished() []json.RawMessage {
+	v.open = slices.DeleteFunc(v.open, func(c *pastCall) bool { return c.ended })
 	out := make([]json.RawMessage, 0, len(v.open))
 	for _, c := range v.open {
+		c.ended = true
 		text := c.tail()
 		if text != "" {
 			text = strings.TrimRight(text, "\n") + "\n"
@@ -162,6 +165,5 @@ func (v *Revival) Unfinished() []json.RawMessage {
 		}
 		out = append(out, acp.ToolCallFinal(c.id, "failed", ""))
 	}
-	v.open = nil
 	return out
 }

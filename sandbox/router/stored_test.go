@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -445,6 +446,54 @@ func TestReplayOfTerminals(t *testing.T) {
 	got = texts(later.load(t, s.SessionID, cwd))
 	if end, next := slices.Index(got, "tool_call_update failed half\nInterrupted."), slices.Index(got, "user_message y"); end < 0 || end > next {
 		t.Errorf("a call that was never ended is not ended where the person went on: %q", got)
+	}
+}
+
+// A prompt that was cancelled while another turn ran stands in the middle of that: a
+// command of the turn that ended after it is shown as text, too, with all it printed.
+// acp.md 8: on load, never refer to terminals of then.
+func TestReplayOfATurnAroundACancelledPrompt(t *testing.T) {
+	zed := acp.ClientCapabilities{Meta: map[string]json.RawMessage{"terminal_output": json.RawMessage("true")}}
+	printed, gate := make(chan struct{}), make(chan struct{})
+	r := newRigFor(t, zed, func(r *rig) {
+		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			c.update(`{"sessionUpdate":"tool_call","toolCallId":"t1","title":"make","kind":"execute"}`)
+			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"in_progress","_meta":{"toolNotification":{"type":"live_output","params":{"chunks":[{"output":"one\n"}]}}}}`)
+			close(printed)
+			<-gate
+			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"completed","content":[{"type":"content","content":{"type":"text","text":"one\ntwo\n"}}],"_meta":{"toolNotification":{"type":"live_output","params":{"chunks":[{"output":"two\n"}]}}}}`)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	cwd := t.TempDir()
+	s := r.editor.NewSession(t, cwd)
+	first := r.prompt(t, s.SessionID, "x")
+	<-printed
+	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan struct{})
+	go func() {
+		defer close(second)
+		_, _ = r.editor.Prompt(ctx, s.SessionID, "y")
+	}()
+	queued(t, r, s.SessionID, 2)
+	cancel() // $/cancel_request, of that prompt alone
+	<-second
+	for late := time.Now().Add(patience); !slices.Contains(r.written(), "stop cancelled"); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("the cancelled prompt was not answered: %q", r.written())
+		}
+	}
+	close(gate)
+	if got := <-first; got.stop != acp.StopEndTurn {
+		t.Fatalf("the turn: %+v", got)
+	}
+	r.router.Close()
+	updates := r.again(t, zed, nil).load(t, s.SessionID, cwd)
+	if about(updates, "terminal") {
+		t.Errorf("a terminal of then is shown: %s", updates)
+	}
+	if got := texts(updates); !slices.Contains(got, "user_message y") || got[len(got)-1] != "tool_call_update completed one\ntwo" {
+		t.Errorf("replay: %q", got)
 	}
 }
 
