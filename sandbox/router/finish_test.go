@@ -26,6 +26,8 @@ func TestHonest(t *testing.T) {
 		{"cut off", &finished{reason: "length"}, acp.StopEndTurn, acp.StopMaxTokens},
 		{"at its end", &finished{reason: "stop"}, acp.StopEndTurn, acp.StopEndTurn},
 		{"refused", &finished{reason: "length"}, acp.StopRefusal, acp.StopRefusal},
+		{"for a reason that ACP does not have", &fakeModel{}, "tool_calls", acp.StopEndTurn},
+		{"the same, cut off", &finished{reason: "length"}, "tool_calls", acp.StopMaxTokens},
 		{"a model that does not say", &fakeModel{}, acp.StopEndTurn, acp.StopEndTurn},
 	}
 	for _, tt := range tests {

@@ -275,9 +275,16 @@ func (b *backend) checked(resp *acp.PromptResponse, err error) (*acp.PromptRespo
 // finish_reason of chat completions.
 type finisher interface{ LastFinish() string }
 
+// stopReasons are those of ACP v1. Clients do not take a response with another one.
+var stopReasons = []acp.StopReason{acp.StopEndTurn, acp.StopMaxTokens, acp.StopMaxTurnRequests, acp.StopRefusal, acp.StopCancelled}
+
 // honest is a response that says when the model was cut off: agents end such a
 // turn as if the model had come to an end.
 func (b *backend) honest(resp *acp.PromptResponse) *acp.PromptResponse {
+	if !slices.Contains(stopReasons, resp.StopReason) {
+		known := *resp
+		known.StopReason, resp = acp.StopEndTurn, &known
+	}
 	m, ok := b.model.(finisher)
 	if !ok || resp.StopReason != acp.StopEndTurn || m.LastFinish() != "length" {
 		return resp
