@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -204,5 +206,38 @@ func TestReadingWhileWritten(t *testing.T) {
 		if text != fmt.Sprint(i) {
 			t.Fatalf("message %d is %q, in %s", i, text, strings.Join(got[max(0, i-3):i+1], " "))
 		}
+	}
+}
+
+// What is remembered of a turn's tool calls while it is replayed is bounded, however many
+// there are and however long the ids that an agent gave them.
+func TestReplayOfManyToolCalls(t *testing.T) {
+	live := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	call := func(r *replay, id string) {
+		u := json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"t"}`)
+		for _, u := range r.updates(&Record{TurnID: "t", Body: Update{Update: u}}) {
+			if !r.show(u) {
+				t.Fatalf("the call %s is not shown", id)
+			}
+		}
+	}
+	var r replay
+	long, before := strings.Repeat("x", 8<<10), live()
+	for i := range 10_000 {
+		call(&r, long+strconv.Itoa(i))
+	}
+	if grown := int64(live() - before); grown > 16<<20 {
+		t.Errorf("10,000 calls with ids of 8 KiB take %d MiB", grown>>20)
+	}
+	for i := range 1 << 16 {
+		call(&r, strconv.Itoa(i))
+	}
+	if n := len(r.shown); n > 1<<16 {
+		t.Errorf("%d calls are remembered", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"iter"
 
 	"gander.dev/gander/acp"
@@ -44,9 +45,14 @@ func (s *Store) Replay(ctx context.Context, id acp.SessionID, limit int) iter.Se
 type replay struct {
 	skip, items int
 	turn        string
-	last        string          // what the last update was a piece of
-	shown       map[string]bool // the turn's tool calls: whether they are shown
+	last        string // what the last update was a piece of
+	seed        maphash.Seed
+	shown       map[uint64]bool // the turn's tool calls: whether they are shown
 }
+
+// maxReplayedCalls bounds the tool calls of a turn whose updates are told from those of
+// others; of more all are forgotten. Models choose their number, and how long ids are.
+const maxReplayedCalls = 1 << 16
 
 func (s *Store) replay(ctx context.Context, id acp.SessionID, r *replay) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
@@ -67,7 +73,7 @@ func (s *Store) replay(ctx context.Context, id acp.SessionID, r *replay) iter.Se
 // updates are the updates that a record is for a client.
 func (r *replay) updates(rec *Record) []json.RawMessage {
 	if rec.TurnID != "" && rec.TurnID != r.turn || r.shown == nil {
-		r.turn, r.last, r.shown = rec.TurnID, "", map[string]bool{}
+		r.turn, r.last, r.seed, r.shown = rec.TurnID, "", maphash.MakeSeed(), map[uint64]bool{}
 	}
 	switch b := rec.Body.(type) {
 	case Message:
@@ -132,12 +138,15 @@ func (r *replay) show(u json.RawMessage) bool {
 }
 
 func (r *replay) showCall(kind string, u json.RawMessage) bool {
-	id := stringOf(acp.Member(u, "toolCallId")) // one without an id is passed as it is
+	id := maphash.String(r.seed, stringOf(acp.Member(u, "toolCallId"))) // one without an id is passed as it is
 	shown, known := r.shown[id]
 	if kind == "tool_call" || !known {
 		r.last = kind
 		r.items++
 		shown = r.items > r.skip && (kind == "tool_call" || r.skip == 0)
+		if len(r.shown) >= maxReplayedCalls {
+			clear(r.shown)
+		}
 		r.shown[id] = shown
 	}
 	return shown
