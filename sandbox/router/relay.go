@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -143,6 +144,9 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 	rec := sessions.Update{Update: n.Update}
 	if kind == "tool_call" || kind == "tool_call_update" {
 		sent, err := r.tool(kind, n.Update)
+		if errors.Is(err, errEnded) {
+			r.s.record(r.turn.id, sessions.Update{Update: n.Update, Sent: []json.RawMessage{}})
+		}
 		if err != nil {
 			r.s.log.Debug("dropped an update of a tool call", "err", err)
 			return

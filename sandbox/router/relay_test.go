@@ -154,13 +154,14 @@ func TestToolCallIDsAreUsedOnce(t *testing.T) {
 }
 
 // What an agent says of a call that has ended does not open it again: at the end of the
-// turn one that has failed would be told as completed.
+// turn one that has failed would be told as completed, with the output that it had so far.
 func TestUpdateOfAnEndedToolCall(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			c.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"a","status":"pending"}`)
 			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed"}`)
-			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"b","status":"in_progress"}`)
+			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"b"}`)
+			c.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"c","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"so far"}}]}`)
 			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"path/filepath"
@@ -145,7 +146,7 @@ func listOf(raw json.RawMessage) []json.RawMessage {
 func (u *toolUpdate) final() bool { return u.Status == "completed" || u.Status == "failed" }
 
 // tool keeps the book of open tool calls and mends their updates. An error means that
-// the update must not be recorded. mu is held.
+// the client must not get the update, nor, but for errEnded, the transcript. mu is held.
 func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, error) {
 	u := readToolUpdate(update)
 	if u.ToolCallID == "" {
@@ -156,6 +157,9 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 	}
 	set := r.mendPaths(u.content, u.locations)
 	tc, shown := r.callOf(kind, u.ToolCallID)
+	if tc == nil && u.Status != "" && !u.final() {
+		return nil, errEnded
+	}
 	if shown != u.ToolCallID {
 		set["toolCallId"] = shown
 	}
@@ -168,10 +172,7 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 		}
 		r.shown.add(shown, u.content)
 	}
-	if tc == nil { // it has ended, and nothing would end it again
-		if !u.final() {
-			set["status"] = acp.Delete
-		}
+	if tc == nil {
 		return acp.WithFields(update, set), r.s.leaks.pieces().next(u.meta)
 	}
 	if !tc.learn(kind, &u) {
@@ -221,6 +222,10 @@ func (r *relay) closeTool(tc *toolCall) {
 	}
 	r.ended[tc.id] = tc.shown
 }
+
+// errEnded is about what comes late: nothing would end the call again, and its output so far
+// would take the place of its result.
+var errEnded = errors.New("it goes on with a tool call that has ended")
 
 var errLongID = fmt.Errorf("a tool call's id has more than %d bytes", maxInput)
 
