@@ -99,7 +99,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 		err  error
 		want acp.StopReason // empty: an error
 	}{
-		"stop reason": {resp: acp.PromptResponse{StopReason: acp.StopReason(long)}},
+		"stop reason": {resp: acp.PromptResponse{StopReason: acp.StopReason(long)}, want: acp.StopEndTurn},
 		"_meta":       {resp: acp.PromptResponse{StopReason: acp.StopEndTurn, Meta: marshal(map[string]string{"x": long})}, want: acp.StopEndTurn},
 		"usage":       {resp: acp.PromptResponse{StopReason: acp.StopEndTurn, Usage: marshal(map[string]string{"x": long})}, want: acp.StopEndTurn},
 		"error":       {err: errors.New(long)},
