@@ -362,6 +362,9 @@ func TestAttachKeepsOff(t *testing.T) {
 	if _, err := l.editor.Conn.SetSessionMode(t.Context(), &acp.SetSessionModeRequest{SessionID: l.id, ModeID: "auto"}); errorCode(err) != acp.CodeInvalidRequest {
 		t.Errorf("choosing another mode: %v", err)
 	}
+	if _, err := l.editor.Conn.Request(t.Context(), acp.MethodSetSessionModel, &acp.SetSessionModelRequest{SessionID: l.id, ModelID: "large"}); errorCode(err) != acp.CodeInvalidRequest {
+		t.Errorf("choosing another model as older clients do: %v", err)
+	}
 	_, err := l.editor.Conn.DeleteSession(t.Context(), &acp.DeleteSessionRequest{SessionID: l.id})
 	if errorCode(err) != acp.CodeInvalidRequest || !strings.Contains(err.Error(), "stop it first: gander loop stop run-1") {
 		t.Errorf("deleting the session of a loop that runs: %v", err)

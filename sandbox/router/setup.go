@@ -123,6 +123,9 @@ func (r *Router) lacking(err error) error {
 // SetSessionModel implements acp.ModelSetter for clients from before config
 // options: it sets the option of the model.
 func (r *Router) SetSessionModel(ctx context.Context, req *acp.SetSessionModelRequest) (*acp.SetSessionModelResponse, error) {
+	if a := r.attachment(req.SessionID); a != nil {
+		return nil, a.chosen()
+	}
 	s, err := r.session(req.SessionID)
 	if err != nil {
 		return nil, err
@@ -130,5 +133,6 @@ func (r *Router) SetSessionModel(ctx context.Context, req *acp.SetSessionModelRe
 	if err := s.setOption(ctx, optionModel, req.ModelID); err != nil {
 		return nil, err
 	}
+	s.acknowledge(ctx)
 	return &acp.SetSessionModelResponse{}, nil
 }
