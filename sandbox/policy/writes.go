@@ -116,7 +116,7 @@ func (w Writes) Groups() []string {
 // GitPlaces are what git uses in a tree although the names do not say so, by paths
 // relative to its top.
 type GitPlaces struct {
-	// Dirs are git directories that are not called ".git"; "" is the top itself.
+	// Dirs are git directories whose names do not say so; "" is the top itself.
 	Dirs []string
 	// Files are programs, configuration and directories of hooks that git's
 	// configuration names. Some need not be there.

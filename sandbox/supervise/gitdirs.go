@@ -36,26 +36,44 @@ func gitPlaces(tree, toward string) (found policy.GitPlaces, err error) {
 		return found, fmt.Errorf("reading git's configuration in %s: %w", tree, err)
 	}
 	defer g.close()
-	entry, dir := filepath.Join(tree, ".git"), g.gitDir(tree)
-	for _, path := range []string{entry, dir} {
-		real, _ := g.real(path)
-		found.Dirs = append(found.Dirs, below(tree, path, real)...)
-	}
-	slices.Sort(found.Dirs)
-	found.Dirs = slices.DeleteFunc(slices.Compact(found.Dirs), func(rel string) bool { return rel == ".git" })
+	g.repository(g.gitDir(tree), tree)
 	if g.has(tree, "HEAD") && g.has(tree, "objects") && g.has(tree, "refs") {
-		found.Dirs, dir = append(found.Dirs, ""), tree
+		g.repository(tree, tree)
+		found.Dirs = append(found.Dirs, "")
 	}
-	g.repository(dir, tree)
 	for at := filepath.Dir(toward); at != "."; at = filepath.Dir(at) {
 		work := filepath.Join(tree, at)
 		g.repository(g.gitDir(work), work)
 	}
+	entry, _ := g.real(filepath.Join(tree, ".git"))
+	found.Dirs = append(found.Dirs, below(tree, entry)...)
+	found.Dirs = slices.DeleteFunc(append(found.Dirs, g.dirsIn(tree)...), isByName)
+	slices.Sort(found.Dirs)
+	found.Dirs = slices.Compact(found.Dirs)
 	found.Files = below(tree, g.named...)
 	if g.err != nil {
 		return found, fmt.Errorf("reading git's configuration: %w", g.err)
 	}
 	return found, nil
+}
+
+// dirsIn are the git directories in a tree that have work trees and are not known by their
+// names, relative to it.
+func (g *gitReader) dirsIn(tree string) []string {
+	var paths []string
+	for _, dir := range g.dirs {
+		real, _ := g.real(dir)
+		paths = append(paths, dir, real)
+	}
+	return slices.DeleteFunc(below(tree, paths...), isByName)
+}
+
+// isByName reports whether a path is that of a git directory by its name: ".git", or one of
+// those for submodules and work trees in it.
+func isByName(rel string) bool {
+	names := strings.Split(rel, "/")
+	i := slices.Index(names, ".git")
+	return i >= 0 && (i == len(names)-1 || names[i+1] == "modules" || names[i+1] == "worktrees")
 }
 
 // below are those of some paths that are in a tree, relative to it, each once.

@@ -32,24 +32,37 @@ func TestGitPlaces(t *testing.T) {
 		files       map[string]string
 		dirs, named []string
 	}{
-		"nothing":                        {map[string]string{"a": ""}, nil, nil},
-		"hooks, includes":                {map[string]string{".git/config": "[core]\n\thooksPath = tools/hooks # ours\n[include]\n\tpath = ../shared\n[includeIf \"gitdir:/a]b\"] path = \"more/c\"\n"}, nil, []string{"tools/hooks", ".git/tools/hooks", "shared", ".git/more/c"}},
-		"in what is included":            {map[string]string{".git/config": "[include]\npath=../shared\n", "shared": "[core]\nhooksPath=\"a b\"/h\n[include]\npath=shared\npath=deep/er\n", "deep/er": "[core]\neditor=tools/ed\n"}, nil, []string{"shared", "a b/h", ".git/a b/h", "deep/er", "tools/ed", ".git/tools/ed"}},
-		"programs":                       {map[string]string{".git/config": "[core]\nfsmonitor = tools/watch\nsshCommand = ssh -F x -o 'ProxyCommand=tools/proxy %h'\neditor = code --wait\npager = less\n[diff]\nexternal=./tools/diff\n[gpg \"ssh\"]\nprogram=sign.sh\n[sequence]\neditor=tools/seq\n", "sign.sh": "", "code/x": ""}, nil, []string{"tools/watch", ".git/tools/watch", "tools/proxy", ".git/tools/proxy", "tools/diff", ".git/tools/diff", "sign.sh", ".git/sign.sh", "tools/seq", ".git/tools/seq"}},
-		"drivers":                        {map[string]string{".git/config": "[filter \"x\"]\nclean = python clean.py %f\nsmudge = TREE/smudge\n[merge.y]\ndriver = sh merge.sh %O %A\n[diff \"z\"]\ntextconv = python3 'my conv.py'\n", "clean.py": "", "merge.sh": "", "my conv.py": "", "python/x": ""}, nil, []string{"clean.py", ".git/clean.py", "smudge", "merge.sh", ".git/merge.sh", "my conv.py", ".git/my conv.py"}},
-		"programs of git's scripts":      {map[string]string{".git/config": "[sendemail]\nsendmailCmd = TREE/mail/send\nsmtpServerOption = --file=TREE/mail/rc\n[svn]\nauthorsProg = TREE/svn/authors\nconfigDir = TREE/svn/conf\n[instaweb]\nmodulePath = TREE/web\n[init]\ntemplateDir = TREE/template\n[gitflow \"path\"]\nhooks = TREE/flow\n[core]\nvirtualFilesystem = TREE/vfs/hook\n[lfs \"customtransfer.x\"]\npath = python3\nargs = TREE/lfs/x.py\n[annex]\npre-commit-command = TREE/annex/check\n", "svn/conf/config": "", "web/x": "", "template/hooks/x": "", "flow/x": ""}, nil, []string{"mail/send", "mail/rc", "svn/authors", "svn/conf", "web", "template", "flow", "vfs/hook", "lfs/x.py", "annex/check"}},
-		"aliases and helpers":            {map[string]string{".git/config": "[alias]\nt = !make -f build.mk test ./src/... src\nst = status\n[credential \"https://x\"]\nhelper = \"!sh \\\"$(git rev-parse --show-toplevel)/tools/cred\\\"\"\n", "build.mk": "", "src/a": "", "tools/cred": "", "status": ""}, nil, []string{"build.mk", ".git/build.mk", "src/...", ".git/src/...", "tools/cred"}},
-		"over several lines":             {map[string]string{".git/config": "[core]\r\n\teditor = vim -S \\\r\n\tvim.rc\n", "vim.rc": ""}, nil, []string{"vim.rc", ".git/vim.rc"}},
-		"programs behind a file or link": {map[string]string{".git/config": "[core]\nfsmonitor=bin/watch\neditor=loop/ed\npager=out/p\naskpass=/usr/bin/ask\n", "bin": "", "loop": "-> loop", "out": "-> /etc"}, nil, []string{"bin/watch", ".git/bin/watch", "loop/ed", ".git/loop/ed", "out/p", ".git/out/p"}},
-		"no programs":                    {map[string]string{".git/config": "[user]\nname = README\n[commit]\ntemplate = README\n[remote \"o\"]\nurl = ../x/y\n[branch \"m\"]\nmerge = refs/heads/m\n# hooksPath = x\n; editor = tools/x\n[core]\neditor = src\nhooksPath =\npager\n", "README": "", "src/x": ""}, nil, nil},
-		"another git directory":          {map[string]string{".git": "gitdir: store/g\n", "store/g/config": "[core]\nhooksPath=h\n"}, []string{"store/g"}, []string{"h", "store/g/h"}},
-		"a linked work tree":             {map[string]string{".git": "gitdir: main/.git/worktrees/w\n", "main/.git/worktrees/w/commondir": "../..\n", "main/.git/config": "[core]\nhooksPath=h\n"}, []string{"main/.git/worktrees/w"}, []string{"h", "main/.git/worktrees/w/h", "main/.git/h"}},
-		"hooks that need not be there":   {map[string]string{".git/config": "[core]\nhooksPath=:(optional)h\n"}, nil, []string{"h", ".git/h"}},
-		"of a work tree's own":           {map[string]string{".git/config.worktree": "[core]\nhooksPath=h\n"}, nil, []string{"h", ".git/h"}},
-		"a work tree below":              {map[string]string{".git/config": "[core]\nworktree=../w\nhooksPath=h\n"}, nil, []string{"w/h", ".git/h"}},
-		"links":                          {map[string]string{".git": "-> real.git", "real.git/config": "-> TREE/conf", "real.git/hooks": "-> ../h", "conf": "[core]\nhooksPath=by/hooks\n", "by": "-> tools", "h/x": ""}, []string{"real.git"}, []string{"conf", "h", "by/hooks", "tools/hooks", "real.git/by/hooks"}},
-		"in the git directory, too":      {map[string]string{".git/config": "[core]\nhooksPath=h\nfsmonitor=tools/watch\n[merge \"x\"]\ndriver=sh merge.sh refs/heads/m\n", "merge.sh": "", ".git/refs/heads/m": "", ".git/HEAD": ""}, nil, []string{"h", ".git/h", "tools/watch", ".git/tools/watch", "merge.sh", ".git/merge.sh", "refs/heads/m"}},
-		"made there before":              {map[string]string{".git/config": "[core]\nhooksPath=h\n[alias]\nx=!sh run.sh HEAD index\n", ".git/h/x": "", ".git/run.sh": "", "run.sh": "", "HEAD": "", "index": "", ".git/HEAD": ""}, nil, []string{"h", ".git/h", "run.sh", ".git/run.sh", "HEAD", "index"}},
+		"nothing":                          {map[string]string{"a": ""}, nil, nil},
+		"hooks, includes":                  {map[string]string{".git/config": "[core]\n\thooksPath = tools/hooks # ours\n[include]\n\tpath = ../shared\n[includeIf \"gitdir:/a]b\"] path = \"more/c\"\n"}, nil, []string{"tools/hooks", ".git/tools/hooks", "shared", ".git/more/c"}},
+		"in what is included":              {map[string]string{".git/config": "[include]\npath=../shared\n", "shared": "[core]\nhooksPath=\"a b\"/h\n[include]\npath=shared\npath=deep/er\n", "deep/er": "[core]\neditor=tools/ed\n"}, nil, []string{"shared", "a b/h", ".git/a b/h", "deep/er", "tools/ed", ".git/tools/ed"}},
+		"programs":                         {map[string]string{".git/config": "[core]\nfsmonitor = tools/watch\nsshCommand = ssh -F x -o 'ProxyCommand=tools/proxy %h'\neditor = code --wait\npager = less\n[diff]\nexternal=./tools/diff\n[gpg \"ssh\"]\nprogram=sign.sh\n[sequence]\neditor=tools/seq\n", "sign.sh": "", "code/x": ""}, nil, []string{"tools/watch", ".git/tools/watch", "tools/proxy", ".git/tools/proxy", "tools/diff", ".git/tools/diff", "sign.sh", ".git/sign.sh", "tools/seq", ".git/tools/seq"}},
+		"drivers":                          {map[string]string{".git/config": "[filter \"x\"]\nclean = python clean.py %f\nsmudge = TREE/smudge\n[merge.y]\ndriver = sh merge.sh %O %A\n[diff \"z\"]\ntextconv = python3 'my conv.py'\n", "clean.py": "", "merge.sh": "", "my conv.py": "", "python/x": ""}, nil, []string{"clean.py", ".git/clean.py", "smudge", "merge.sh", ".git/merge.sh", "my conv.py", ".git/my conv.py"}},
+		"programs of git's scripts":        {map[string]string{".git/config": "[sendemail]\nsendmailCmd = TREE/mail/send\nsmtpServerOption = --file=TREE/mail/rc\n[svn]\nauthorsProg = TREE/svn/authors\nconfigDir = TREE/svn/conf\n[instaweb]\nmodulePath = TREE/web\n[init]\ntemplateDir = TREE/template\n[gitflow \"path\"]\nhooks = TREE/flow\n[core]\nvirtualFilesystem = TREE/vfs/hook\n[lfs \"customtransfer.x\"]\npath = python3\nargs = TREE/lfs/x.py\n[annex]\npre-commit-command = TREE/annex/check\n", "svn/conf/config": "", "web/x": "", "template/hooks/x": "", "flow/x": ""}, nil, []string{"mail/send", "mail/rc", "svn/authors", "svn/conf", "web", "template", "flow", "vfs/hook", "lfs/x.py", "annex/check"}},
+		"aliases and helpers":              {map[string]string{".git/config": "[alias]\nt = !make -f build.mk test ./src/... src\nst = status\n[credential \"https://x\"]\nhelper = \"!sh \\\"$(git rev-parse --show-toplevel)/tools/cred\\\"\"\n", "build.mk": "", "src/a": "", "tools/cred": "", "status": ""}, nil, []string{"build.mk", ".git/build.mk", "src/...", ".git/src/...", "tools/cred"}},
+		"over several lines":               {map[string]string{".git/config": "[core]\r\n\teditor = vim -S \\\r\n\tvim.rc\n", "vim.rc": ""}, nil, []string{"vim.rc", ".git/vim.rc"}},
+		"programs behind a file or link":   {map[string]string{".git/config": "[core]\nfsmonitor=bin/watch\neditor=loop/ed\npager=out/p\naskpass=/usr/bin/ask\n", "bin": "", "loop": "-> loop", "out": "-> /etc"}, nil, []string{"bin/watch", ".git/bin/watch", "loop/ed", ".git/loop/ed", "out/p", ".git/out/p"}},
+		"no programs":                      {map[string]string{".git/config": "[user]\nname = README\n[commit]\ntemplate = README\n[remote \"o\"]\nurl = ../x/y\n[branch \"m\"]\nmerge = refs/heads/m\n# hooksPath = x\n; editor = tools/x\n[core]\neditor = src\nhooksPath =\npager\n", "README": "", "src/x": ""}, nil, nil},
+		"another git directory":            {map[string]string{".git": "gitdir: store/g\n", "store/g/config": "[core]\nhooksPath=h\n"}, []string{"store/g"}, []string{"h", "store/g/h"}},
+		"a linked work tree":               {map[string]string{".git": "gitdir: main/.git/worktrees/w\n", "main/.git/worktrees/w/commondir": "../..\n", "main/.git/config": "[core]\nhooksPath=h\n"}, nil, []string{"h", "main/.git/worktrees/w/h", "main/.git/h"}},
+		"a linked work tree of a bare one": {map[string]string{".git": "gitdir: store/worktrees/w\n", "store/worktrees/w/commondir": "../..\n", "store/hooks/update": "-> ../../up", "store/config": "[core]\nhooksPath=h\n", "up": ""}, []string{"store", "store/worktrees/w"}, []string{"up", "h", "store/worktrees/w/h", "store/h"}},
+		"in git's own directory":           {map[string]string{".git": "gitdir: lib/.git/x\n", "lib/.git/x/config": ""}, []string{"lib/.git/x"}, nil},
+		"links as hooks":                   {map[string]string{".git/config": "[core]\nhooksPath=h\n", ".git/hooks/pre-commit": "-> ../../scripts/check", ".git/hooks/x.sample": "", ".git/hooks/out": "-> /etc/hostname", "h/lib": "-> ../lib", "h/none": "-> ../scripts/none", "scripts/check": "", "lib/x": ""}, nil, []string{"scripts/check", "h", "lib", "scripts/none", ".git/h"}},
+		"other links":                      {map[string]string{".git/config.worktree": "-> ../own", "own": "[core]\neditor=tools/ed\n"}, nil, []string{"own", "tools/ed", ".git/tools/ed"}},
+		"hooks that need not be there":     {map[string]string{".git/config": "[core]\nhooksPath=:(optional)h\n"}, nil, []string{"h", ".git/h"}},
+		"of a work tree's own":             {map[string]string{".git/config.worktree": "[core]\nhooksPath=h\n"}, nil, []string{"h", ".git/h"}},
+		"a work tree below":                {map[string]string{".git/config": "[core]\nworktree=../w\nhooksPath=h\n"}, nil, []string{"w/h", ".git/h"}},
+		"links":                            {map[string]string{".git": "-> real.git", "real.git/config": "-> TREE/conf", "real.git/hooks": "-> ../h", "conf": "[core]\nhooksPath=by/hooks\n", "by": "-> tools", "h/x": ""}, []string{"real.git"}, []string{"conf", "h", "by/hooks", "tools/hooks", "real.git/by/hooks"}},
+		"in the git directory, too":        {map[string]string{".git/config": "[core]\nhooksPath=h\nfsmonitor=tools/watch\n[merge \"x\"]\ndriver=sh merge.sh refs/heads/m\n", "merge.sh": "", ".git/refs/heads/m": "", ".git/HEAD": ""}, nil, []string{"h", ".git/h", "tools/watch", ".git/tools/watch", "merge.sh", ".git/merge.sh", "refs/heads/m"}},
+		"made there before":                {map[string]string{".git/config": "[core]\nhooksPath=h\n[alias]\nx=!sh run.sh HEAD index\n", ".git/h/x": "", ".git/run.sh": "", "run.sh": "", "HEAD": "", "index": "", ".git/HEAD": ""}, nil, []string{"h", ".git/h", "run.sh", ".git/run.sh", "HEAD", "index"}},
+		"all of it in the directory of hooks": {map[string]string{
+			".git/config": "[core]\nhooksPath=.\n", "pre-commit": "-> tools/check", "a": "",
+		}, nil, append([]string{"tools/check"}, hooksIn("", ".git/")...)},
+		"below the directory of hooks": {map[string]string{
+			"deep/.git/config": "[core]\nhooksPath=TREE\n",
+		}, nil, hooksIn("")},
+		"with a git directory elsewhere": {map[string]string{
+			"deep/sub/.git": "gitdir: ../../store/s\n", "store/s/config": "[core]\nhooksPath=h\n",
+		}, []string{"store/s"}, []string{"deep/sub/h", "store/s/h"}},
 		"repositories below": {map[string]string{
 			"deep/sub/.git":                 "gitdir: ../../.git/modules/s\n",
 			".git/modules/s/config":         "[core]\nhooksPath=h\nworktree=../../../deep/sub\n[alias]\nx=!./tools/x\n",
@@ -70,11 +83,23 @@ func TestGitPlaces(t *testing.T) {
 			tree := filepath.Join(base, "home", "project")
 			layOut(t, tree, tt.files)
 			got, err := gitPlaces(tree, "deep/sub/dir/file")
+			slices.Sort(got.Files)
+			slices.Sort(tt.named)
 			if err != nil || !slices.Equal(got.Dirs, tt.dirs) || !slices.Equal(got.Files, tt.named) {
 				t.Errorf("got %q, %q, %v, want %q, %q", got.Dirs, got.Files, err, tt.dirs, tt.named)
 			}
 		})
 	}
+}
+
+// hooksIn are git's hooks in some directories.
+func hooksIn(dirs ...string) (all []string) {
+	for _, dir := range dirs {
+		for _, hook := range gitHooks() {
+			all = append(all, dir+hook)
+		}
+	}
+	return all
 }
 
 // What cannot be read is not taken for what names nothing; what is not there is.

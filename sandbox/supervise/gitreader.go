@@ -63,6 +63,7 @@ type gitReader struct {
 	roots map[string]*os.Root
 	seen  map[string]bool
 	named []string // paths, absolute
+	dirs  []string // git directories, absolute, that have work trees
 	known map[string]bool
 	err   error // why not all is known, the first reason
 }
@@ -219,22 +220,54 @@ func (g *gitReader) gitDir(tree string) string {
 }
 
 // repository collects what the configuration of a git directory names for a work tree,
-// and where its own entries lead to as links.
+// where its own entries and hooks lead to as links, and the directory itself unless it is a
+// bare repository, which has no work tree.
 func (g *gitReader) repository(dir, tree string) {
-	for _, name := range []string{"config", "hooks", "modules", "worktrees", "commondir", "remotes", "branches"} {
-		path := filepath.Join(dir, name)
-		if real, ok := g.real(path); ok && real != path {
-			g.add(real)
-		}
-	}
-	configs := []string{filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree")}
 	r := gitRepo{dir: dir, common: dir, tree: tree}
 	if text, err := g.read(filepath.Join(dir, "commondir")); err == nil {
 		r.common = from(dir, strings.TrimSpace(string(text)))
-		configs = append(configs, filepath.Join(r.common, "config"))
 	}
-	for _, path := range configs {
+	if dir != tree {
+		g.dirs = append(g.dirs, r.dir, r.common)
+	}
+	for _, in := range slices.Compact([]string{r.dir, r.common}) {
+		for _, name := range []string{"config", "config.worktree", "hooks", "modules", "worktrees", "commondir", "remotes", "branches"} {
+			g.linked(filepath.Join(in, name))
+		}
+		g.linkedIn(filepath.Join(in, "hooks"))
+	}
+	for _, path := range []string{filepath.Join(r.dir, "config"), filepath.Join(r.dir, "config.worktree"), filepath.Join(r.common, "config")} {
 		g.config(path, r)
+	}
+}
+
+// linked collects where a path leads to, if that is elsewhere.
+func (g *gitReader) linked(path string) {
+	if real, ok := g.real(path); ok && real != path {
+		g.add(real)
+	}
+}
+
+// linkedIn collects where the links in a directory lead to: to write there is to write here.
+func (g *gitReader) linkedIn(dir string) {
+	real, ok := g.real(dir)
+	if !ok {
+		return
+	}
+	root, _, rel := g.in(real)
+	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		var entries []fs.DirEntry
+		entries, err = f.ReadDir(-1)
+		_ = f.Close()
+		for _, e := range entries {
+			if e.Type()&fs.ModeSymlink != 0 {
+				g.linked(filepath.Join(real, e.Name()))
+			}
+		}
+	}
+	if err != nil && !isAbsent(err) {
+		g.fail(errUnread(real, err))
 	}
 }
 
@@ -242,23 +275,64 @@ func (g *gitReader) repository(dir, tree string) {
 // tree, and the git directories when it runs there, as it does for a push to the repository.
 type gitRepo struct{ dir, common, tree string }
 
-// anywhere collects a path that the configuration of a repository names, wherever git takes
-// it from. What git itself keeps at it in its directories stays as it is.
-func (g *gitReader) anywhere(path string, r gitRepo) {
-	g.add(from(r.tree, path))
+// anywhere is what a path in the configuration can mean, wherever git takes it from. What git
+// itself keeps at it in its directories is left out.
+func (r gitRepo) anywhere(path string) []string {
+	all := []string{from(r.tree, path)}
 	if filepath.IsAbs(path) || strings.HasPrefix(path, "~/") {
-		return
+		return all
 	}
 	for _, dir := range []string{r.dir, r.common} {
 		at := from(dir, path)
 		rel, err := filepath.Rel(dir, at)
 		first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
-		switch back, _ := filepath.Rel(at, dir); {
-		case err != nil, filepath.IsLocal(back): // it, or what it is in
-		case slices.Contains(gitWrites(), first), strings.HasSuffix(first, "HEAD"), strings.HasSuffix(first, "MSG"):
-		default:
+		if err == nil && !slices.Contains(gitWrites(), first) && !strings.HasSuffix(first, "HEAD") && !strings.HasSuffix(first, "MSG") {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// isBelow reports whether the repository, or its work tree, is a directory or in it.
+func (r gitRepo) isBelow(at string) bool {
+	return slices.ContainsFunc([]string{r.tree, r.dir, r.common}, func(own string) bool {
+		rel, err := filepath.Rel(at, own)
+		return err == nil && filepath.IsLocal(rel)
+	})
+}
+
+// anywhere collects a file that the configuration of a repository names.
+func (g *gitReader) anywhere(path string, r gitRepo) {
+	for _, at := range r.anywhere(path) {
+		if !r.isBelow(at) {
 			g.add(at)
 		}
+	}
+}
+
+// directory collects a directory of hooks, or of other code, that the configuration of a
+// repository names, and what the links in it lead to. Where all of the repository is in it,
+// only what git takes for a hook there counts.
+func (g *gitReader) directory(path string, r gitRepo) {
+	for _, at := range r.anywhere(path) {
+		if r.isBelow(at) {
+			for _, hook := range gitHooks() {
+				g.add(filepath.Join(at, hook))
+			}
+			continue
+		}
+		g.add(at)
+		g.linkedIn(at)
+	}
+}
+
+// gitHooks are the names of git's hooks (githooks(5)), and of those for git p4.
+func gitHooks() []string {
+	return []string{
+		"applypatch-msg", "commit-msg", "fsmonitor-watchman", "p4-changelist", "p4-post-changelist", "p4-pre-submit", "p4-prepare-changelist",
+		"post-applypatch", "post-checkout", "post-commit", "post-index-change", "post-merge", "post-receive", "post-rewrite", "post-update",
+		"pre-applypatch", "pre-auto-gc", "pre-commit", "pre-merge-commit", "pre-push", "pre-rebase", "pre-receive", "prepare-commit-msg",
+		"proc-receive", "push-to-checkout", "reference-transaction", "sendemail-validate", "update",
 	}
 }
 
@@ -295,7 +369,7 @@ func (g *gitReader) config(path string, r gitRepo) {
 		switch {
 		case s.value == "":
 		case slices.Contains(directoryKeys(), s.key):
-			g.anywhere(strings.TrimPrefix(s.value, ":(optional)"), r) // git 2.52
+			g.directory(strings.TrimPrefix(s.value, ":(optional)"), r) // git 2.52
 		case s.key == "path" && strings.HasPrefix(s.section, "include"):
 			included := from(filepath.Dir(path), s.value)
 			g.add(included)

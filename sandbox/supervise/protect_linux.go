@@ -60,7 +60,7 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 	for i := range c.guarded {
 		tree := c.guarded[i].tree
 		c.guarded[i].closeLinked(below(tree, closed...))
-		if err := c.protectFiles(&c.guarded[i], below(tree, r.named...), below(tree, linked...)); err != nil {
+		if err := c.protectPlaces(&c.guarded[i], policy.GitPlaces{Dirs: r.dirsIn(tree), Files: below(tree, r.named...), Linked: below(tree, linked...)}); err != nil {
 			return found, err
 		}
 	}
@@ -110,22 +110,22 @@ func (p *treePolicy) isLinked(rel string) bool {
 	return false
 }
 
-// protectFiles protects files of a tree besides those that are: named ones, and what links
-// lead to.
-func (c *closure) protectFiles(g *guarded, files, linked []string) error {
+// protectPlaces protects places of a tree besides those that are protected.
+func (c *closure) protectPlaces(g *guarded, more policy.GitPlaces) error {
 	known := map[string]bool{}
 	for _, rel := range slices.Concat(g.git.Files, g.git.Linked) {
 		known[rel] = true
 	}
 	isKnown := func(rel string) bool { return known[rel] }
-	files, linked = slices.DeleteFunc(files, isKnown), slices.DeleteFunc(linked, isKnown)
+	files, linked := slices.DeleteFunc(more.Files, isKnown), slices.DeleteFunc(more.Linked, isKnown)
+	dirs := slices.DeleteFunc(more.Dirs, func(rel string) bool { return slices.Contains(g.git.Dirs, rel) })
 	switch {
-	case len(files)+len(linked) == 0:
+	case len(files)+len(linked)+len(dirs) == 0:
 		return nil
 	case len(files)+len(linked)+len(known) > maxGitNamed:
 		return errNamed
 	}
-	g.git.Files, g.git.Linked = append(g.git.Files, files...), append(g.git.Linked, linked...)
+	g.git.Dirs, g.git.Files, g.git.Linked = append(g.git.Dirs, dirs...), append(g.git.Files, files...), append(g.git.Linked, linked...)
 	p, err := policy.NewProtection(c.writes, g.git)
 	if err != nil {
 		return fmt.Errorf("protecting files of %s: %w", g.tree, err)
