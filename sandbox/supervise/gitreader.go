@@ -366,6 +366,9 @@ func (g *gitReader) config(path string, r gitRepo) {
 		}
 	}
 	for _, s := range settings {
+		if s.section == "url" && strings.HasPrefix(s.subsection, "ext::") { // what insteadOf stands for
+			g.command(s.subsection, r)
+		}
 		switch {
 		case s.value == "":
 		case slices.Contains(directoryKeys(), s.key):

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// gitSetting is a line of git's configuration: its section without a subsection, and
-// its key, in small letters, and its value as it is.
-type gitSetting struct{ section, key, value string }
+// gitSetting is a line of git's configuration: its section and its key in small letters,
+// the subsection in quotes, and its value, as they are.
+type gitSetting struct{ section, subsection, key, value string }
 
 // programKeys are the last parts of the keys whose values git, or one of its scripts and
 // extensions, runs or gives to a program to run, in whatever section. A wrong guess
@@ -29,16 +29,25 @@ func directoryKeys() []string {
 	return []string{"configdir", "hooks", "hookspath", "modulepath", "templatedir"}
 }
 
-// runs reports whether git runs the value as a program.
+// runs reports whether git runs the value as a program, or a program that is named in it.
 func (s gitSetting) runs() bool {
-	return strings.HasPrefix(s.value, "!") || strings.HasPrefix(s.value, "ext::") || s.section == "pager" || slices.Contains(programKeys(), s.key) ||
+	return strings.HasPrefix(s.value, "!") || strings.HasPrefix(s.value, "ext::") || s.section == "pager" || s.section == "alias" && hasProgram(s.value) || slices.Contains(programKeys(), s.key) ||
 		slices.ContainsFunc(programEndings(), func(end string) bool { return strings.HasSuffix(s.key, end) })
+}
+
+// hasProgram reports whether a command of git's, as an alias stands for, is given a program,
+// or a setting, to run.
+func hasProgram(alias string) bool {
+	return strings.HasPrefix(alias, "-") || slices.ContainsFunc(strings.Fields(alias), func(word string) bool {
+		word, _, _ = strings.Cut(word, "=")
+		return slices.Contains([]string{"-x", "--exec", "--extcmd", "--receive-pack", "--upload-pack", "foreach", "run"}, word)
+	})
 }
 
 // gitSettings reads the text of a configuration as git does (config.c). What git ends at, as
 // nonsense, it takes for something.
 func gitSettings(text []byte) (all []gitSetting) {
-	section := ""
+	section, subsection := "", ""
 	rest := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n") + "\n"
 	for {
 		rest = strings.TrimLeft(rest, gitSpace)
@@ -46,7 +55,7 @@ func gitSettings(text []byte) (all []gitSetting) {
 		case rest == "":
 			return all
 		case rest[0] == '[':
-			section, rest = gitSection(rest)
+			section, subsection, rest = gitSection(rest)
 			continue
 		}
 		line, after, _ := strings.Cut(rest, "\n")
@@ -55,7 +64,7 @@ func gitSettings(text []byte) (all []gitSetting) {
 			rest = after
 			continue
 		}
-		s := gitSetting{section: section, key: strings.ToLower(strings.TrimRight(key, gitSpace))}
+		s := gitSetting{section: section, subsection: subsection, key: strings.ToLower(strings.TrimRight(key, gitSpace))}
 		s.value, rest = gitValue(rest[len(key)+1:])
 		all = append(all, s)
 	}
@@ -64,24 +73,28 @@ func gitSettings(text []byte) (all []gitSetting) {
 // gitSpace is what git takes for white space.
 const gitSpace = " \t\r\n"
 
-// gitSection is the section that a line begins, and what comes after it: it may be a key.
-func gitSection(text string) (section, rest string) {
+// gitSection is the section that a line begins, with its subsection, and what comes after
+// it: it may be a key.
+func gitSection(text string) (section, subsection, rest string) {
+	var sub strings.Builder
 	end := 1
 	for quoted := false; text[end] != '\n' && (quoted || text[end] != ']'); end++ {
-		switch text[end] {
-		case '"':
+		switch c := text[end]; {
+		case c == '"':
 			quoted = !quoted
-		case '\\':
-			if text[end+1] != '\n' {
-				end++
-			}
+			continue
+		case c == '\\' && text[end+1] != '\n':
+			end++
+		}
+		if quoted {
+			sub.WriteByte(text[end])
 		}
 	}
 	section = strings.ToLower(text[1:end])
 	if i := strings.IndexAny(section, gitSpace+".\""); i >= 0 {
 		section = section[:i]
 	}
-	return section, text[end+1:]
+	return section, sub.String(), text[end+1:]
 }
 
 // gitValue is the value that a text begins with, which has an end of line, without its quotes and escapes, and what
