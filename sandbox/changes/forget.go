@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gofrs/flock"
 )
@@ -22,7 +23,8 @@ const forgottenFile = "forgotten"
 // project's files as they are.
 func Forget(ctx context.Context, dir, root, session string) error {
 	t := &Tree{o: Options{Root: root}, log: slog.New(slog.DiscardHandler), store: &store{dir: filepath.Join(dir, key(root))}}
-	turns, err := t.Session(session)
+	turns, err := t.session(session)
+	turns = slices.DeleteFunc(turns, func(turn *Turn) bool { return turn.unread }) // whose it is nobody knows
 	if err != nil || len(turns) == 0 {
 		return err
 	}

@@ -80,20 +80,40 @@ func (t *Tree) Turns() ([]string, error) {
 
 // Turn is a kept turn.
 func (t *Tree) Turn(id string) (*Turn, error) {
-	raw, err := os.ReadFile(t.turnFile(filepath.Base(id)))
+	id = filepath.Base(id)
+	raw, err := os.ReadFile(t.turnFile(id))
 	if err != nil {
 		return nil, fmt.Errorf("reading what the turn %s did: %w", id, err)
 	}
 	turn := &Turn{}
 	if err := json.Unmarshal(raw, turn); err != nil {
-		return nil, fmt.Errorf("reading what the turn %s did: %w", id, err)
+		return nil, fmt.Errorf("reading what the turn %s did from %s: %w", id, t.turnFile(id), err)
+	}
+	if turn.ID != id {
+		return nil, fmt.Errorf("reading what the turn %s did: %s is about another one", id, t.turnFile(id))
 	}
 	return turn, nil
 }
 
-// Session are the kept turns of a session, the newest first; of all sessions when
-// it is empty. Those that cannot be read are left out.
+// Session are the turns of a session, the newest first; of all sessions when it is empty. One
+// whose record cannot be read may be of any session: it is there with why as Unknown. A turn
+// that could not be kept yet says so in its notes.
 func (t *Tree) Session(session string) ([]*Turn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	turns, err := t.session(session)
+	for _, turn := range t.unkept {
+		if session == "" || turn.Session == session {
+			late := *turn
+			late.late = true
+			turns = slices.Insert(turns, 0, &late)
+		}
+	}
+	return turns, err
+}
+
+// session are the turns of Session that are kept.
+func (t *Tree) session(session string) ([]*Turn, error) {
 	ids, err := t.Turns()
 	if err != nil {
 		return nil, err
@@ -101,15 +121,24 @@ func (t *Tree) Session(session string) ([]*Turn, error) {
 	var turns []*Turn
 	for _, id := range ids {
 		turn, err := t.Turn(id)
-		if err != nil {
-			t.log.Warn("a turn is left out", "err", err)
-			continue
-		}
-		if session == "" || turn.Session == session {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it is too old by now
+		case err != nil:
+			turns = append(turns, t.unreadTurn(id, session, err))
+		case session == "" || turn.Session == session:
 			turns = append(turns, turn)
 		}
 	}
 	return turns, nil
+}
+
+// unreadTurn stands for a turn whose record cannot be read.
+func (t *Tree) unreadTurn(id, session string, why error) *Turn {
+	turn := &Turn{ID: id, Session: session, Root: t.o.Root, Unknown: why.Error() + "; it may be another session's", unread: true}
+	if info, err := os.Lstat(t.turnFile(id)); err == nil {
+		turn.Started, turn.Ended = info.ModTime(), info.ModTime()
+	}
+	return turn
 }
 
 // retain drops turns that are too old, too many or too large, and, when the store is full,
@@ -158,7 +187,7 @@ func (t *Tree) live() (map[sum]bool, error) {
 			}
 		}
 	}
-	turns, err := t.Session("")
+	turns, err := t.session("")
 	if err != nil {
 		return nil, err
 	}

@@ -137,6 +137,9 @@ type Turn struct {
 	Passed bool `json:"passed,omitempty"`
 	// Undone is when the turn was undone.
 	Undone *time.Time `json:"undone,omitempty"`
+
+	unread bool // its record cannot be read
+	late   bool // it is not kept yet
 }
 
 // Empty reports that nothing is different, as far as one knows.
@@ -179,6 +182,9 @@ func (c *Change) String() string {
 // Notes are sentences about what the list of changes does not hold.
 func (t *Turn) Notes() []string {
 	var notes []string
+	if t.late {
+		notes = append(notes, "It is not kept yet: an undo tries that again first, and undoes nothing when it fails.")
+	}
 	if t.Unknown != "" {
 		notes = append(notes, "What it changed is not known: "+t.Unknown+".")
 	}

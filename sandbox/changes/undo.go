@@ -55,7 +55,7 @@ type step struct {
 // Undo puts back what the last turn of a session that is not undone yet changed;
 // of all sessions when session is empty. Files that are not as the turn left them
 // are a [ConflictError]. A turn of which it is not known what it changed is refused once, so
-// that nobody takes an earlier one for it. All is put back or nothing, also when gander is killed
+// that nobody takes an earlier one for it; one whose record cannot be read always is. All is put back or nothing, also when gander is killed
 // meanwhile: the next Open or Undo mends it then. When ctx ends before files are put in
 // place, all is as it was; after that it is carried out. Commits, branches and the index of git
 // stay as they are.
@@ -75,9 +75,12 @@ func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 	if err := t.writeTurns(); err != nil {
 		return nil, fmt.Errorf("nothing was undone, as the last turn is not kept: %w", err)
 	}
-	turn, err := t.Undoable(session)
-	if err != nil {
+	turn, err := t.undoable(session)
+	switch {
+	case err != nil:
 		return nil, err
+	case turn.unread:
+		return nil, fmt.Errorf("what the turn of %s changed is not known (%s), so nothing was undone; make that file readable again, or remove %s to put back what an earlier turn changed", turn.Started.Format("15:04:05"), turn.Unknown, t.turnFile(turn.ID))
 	}
 	if turn.Unknown != "" {
 		turn.Passed = true
@@ -89,7 +92,14 @@ func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 // Undoable is the turn that Undo puts back, or [ErrNothing]. A turn that changed no file,
 // as one that only committed, is passed over; not one of which that is not known.
 func (t *Tree) Undoable(session string) (*Turn, error) {
-	turns, err := t.Session(session)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.undoable(session)
+}
+
+// undoable is Undoable. mu is held.
+func (t *Tree) undoable(session string) (*Turn, error) {
+	turns, err := t.session(session)
 	if err != nil {
 		return nil, err
 	}

@@ -171,6 +171,10 @@ func TestATurnThatCouldNotBeKept(t *testing.T) {
 	if err == nil || turn == nil || len(turn.Changes) != 1 {
 		t.Fatalf("%+v, %v", turn, err)
 	}
+	kept, err := y.tree.Session("session") // there is nothing on disk now
+	if err == nil || len(kept) != 1 || kept[0].ID != "turn-0002" || !strings.Contains(strings.Join(kept[0].Notes(), " "), "not kept yet") {
+		t.Errorf("the session's turns are %+v, %v", kept, err)
+	}
 	if _, err := y.undo(); err == nil || !strings.Contains(err.Error(), "nothing was undone") || y.read("good") != "1" || y.read("junk") != "x" {
 		t.Errorf("an undo says %v\n%s", err, y.state())
 	}
@@ -211,6 +215,46 @@ func TestUndoOfWhatIsNotKnown(t *testing.T) {
 			}
 			if _, err := y.undo(); err != nil || y.read("good") != "0" || y.read("junk") != "x" {
 				t.Errorf("another says %v\n%s", err, y.state())
+			}
+		})
+	}
+}
+
+// A turn whose record cannot be read is not taken for none: an undo goes no further, until
+// that is mended or removed.
+func TestUndoOfWhatCannotBeRead(t *testing.T) {
+	for name, damage := range map[string]func(y *yard, path string) error{
+		"cut off":         func(_ *yard, path string) error { return os.Truncate(path, 10) },
+		"empty":           func(_ *yard, path string) error { return os.Truncate(path, 0) },
+		"of another kind": func(_ *yard, path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
+		"a directory": func(_ *yard, path string) error {
+			return errors.Join(os.Remove(path), os.Mkdir(path, 0o700))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			y.write("good", "0")
+			y.turn(func() { y.write("good", "1") })
+			y.turn(func() { y.write("other", "x") })
+			found, err := filepath.Glob(filepath.Join(y.store, "*", "turns", "turn-0002.json"))
+			y.must(err)
+			y.must(damage(y, found[0]))
+			for range 2 {
+				if _, err := y.undo(); err == nil || !strings.Contains(err.Error(), "is not known") || !strings.Contains(err.Error(), "remove "+found[0]) || y.read("good") != "1" {
+					t.Errorf("an undo says %v, and good %q", err, y.read("good"))
+				}
+			}
+			turns, err := y.tree.Session("session")
+			if err != nil || len(turns) != 2 || turns[0].ID != "turn-0002" || len(turns[0].Notes()) == 0 {
+				t.Errorf("the session's turns are %+v, %v", turns, err)
+			}
+			y.must(changes.Forget(t.Context(), y.store, y.dir, "another"))
+			if _, err := os.Lstat(found[0]); err != nil {
+				t.Errorf("it went with another session: %v", err)
+			}
+			y.must(os.Remove(found[0]))
+			if _, err := y.undo(); err != nil || y.read("good") != "0" || y.read("other") != "x" {
+				t.Errorf("an undo of what is left says %v\n%s", err, y.state())
 			}
 		})
 	}
