@@ -1,6 +1,7 @@
 package changes_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"gander.dev/gander/sandbox/changes"
 )
@@ -152,6 +155,36 @@ func TestHiddenFilesAreNeitherReadNorNamed(t *testing.T) {
 		if diff := y.tree.Diff(turn, 1<<20); strings.Contains(diff, secret) {
 			t.Errorf("shown: %s", diff)
 		}
+	}
+}
+
+// What is closed is forgotten later where it could not be at once.
+func TestForgettingIsMadeUpFor(t *testing.T) {
+	const secret = "SECRET-c0ffee"
+	for name, between := range map[string]func(y *yard){"at the next look": func(*yard) {}, "by the next process": (*yard).reopen} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			y.write("later", secret)
+			y.turn(func() { y.write("later", secret+"2") })
+			y.reopen()
+			y.turn(func() {})
+			locks, err := filepath.Glob(filepath.Join(y.store, "*", "lock"))
+			y.must(err)
+			busy := flock.New(locks[0])
+			y.must(busy.Lock())
+			y.write(".gooseignore", "later\n")
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if _, err := y.tree.Begin(ctx); err == nil {
+				t.Fatal("it was forgotten while another process had the store, so nothing was tried")
+			}
+			y.must(busy.Close())
+			between(y)
+			y.turn(func() {})
+			if got := y.stored(); strings.Contains(got, secret) {
+				t.Error("what is closed is still in the store")
+			}
+		})
 	}
 }
 

@@ -65,9 +65,10 @@ func (t *Tree) load() *manifest {
 	return m
 }
 
-// save writes down what is known. mu is held.
+// save writes down what is known. What was before something was to be forgotten stays as
+// it is: the next process sees by that what is. mu is held.
 func (t *Tree) save() error {
-	if !t.dirty {
+	if !t.dirty || t.shut {
 		return nil
 	}
 	saved := savedTree{Version: savedVersion, Dirs: make(map[string][]savedEntry, len(t.last.dirs))}

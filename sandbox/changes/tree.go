@@ -64,6 +64,7 @@ type Tree struct {
 	version uint64  // of the rules, at the last look; 0 before the first
 	stored  int     // generation of the store, at the last look
 	dirty   bool    // last is newer than what is saved of it
+	shut    bool    // content is still to be forgotten that rules close by now
 	unkept  []*Turn // could not be written down; an undo does that first
 }
 
@@ -215,10 +216,12 @@ func (t *Tree) look(ctx context.Context) (*manifest, error) {
 	t.dirty = t.dirty || len(s.work) > 0
 	old := t.last
 	t.last = m
-	if s.force && closedSince(old, m) {
+	t.shut = t.shut || s.force && closedSince(old, m)
+	if t.shut {
 		if err := t.forget(ctx); err != nil {
 			return nil, fmt.Errorf("forgetting what the ignore rules close by now: %w", err)
 		}
+		t.shut = false
 	}
 	return m, nil
 }
