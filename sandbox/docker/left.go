@@ -69,7 +69,7 @@ func remove(ctx context.Context, cli *client.Client, c api.Summary) error {
 }
 
 // GC removes containers whose gander has died and what they left below
-// o.StateDir, apart from homes that are marked with registry.KeepLabel. It
+// o.StateDir, apart from homes that are marked with registry.Keep. It
 // returns the ids of the sandboxes it cleared away. A container of a gander on
 // another machine, or in another container, is left alone while it runs. It stops
 // early when ctx ends.

@@ -55,7 +55,7 @@ func kill(r registry.ProcessRef) error {
 }
 
 // GC ends supervisors whose gander has died and removes what dead ones left below
-// stateDir, apart from homes that are marked with registry.KeepLabel. It returns
+// stateDir, apart from homes that are marked with registry.Keep. It returns
 // the ids of the sandboxes it cleared away. It stops early when ctx ends.
 func GC(ctx context.Context, stateDir string) ([]string, error) {
 	list, err := registry.List(stateDir)

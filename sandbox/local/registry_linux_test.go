@@ -86,15 +86,18 @@ func TestGC(t *testing.T) {
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
-	for id, labels := range map[string]string{"gone": "{}", "kept": `{"keep":"yes"}`} {
+	for _, id := range []string{"gone", "kept"} {
 		home := filepath.Join(state, "sandboxes", id, "home")
 		if err := os.MkdirAll(home, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		record := `{"id":"` + id + `","machine":"` + registry.Machine() + `","labels":` + labels + `,"host":{"pid":` + strconv.Itoa(dead.Process.Pid) + `,"start":1},"supervisor":{"pid":1,"start":1}}`
+		record := `{"id":"` + id + `","machine":"` + registry.Machine() + `","host":{"pid":` + strconv.Itoa(dead.Process.Pid) + `,"start":1},"supervisor":{"pid":1,"start":1}}`
 		if err := os.WriteFile(filepath.Join(state, "sandboxes", id, "sandbox.json"), []byte(record), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := registry.Keep(filepath.Join(state, "sandboxes", "kept")); err != nil {
+		t.Fatal(err)
 	}
 	cleared, err := local.GC(t.Context(), state)
 	if err != nil || len(cleared) != 2 {

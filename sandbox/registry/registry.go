@@ -24,10 +24,6 @@ import (
 	"gander.dev/gander/sandbox/supervise"
 )
 
-// KeepLabel is the label of a Spec that makes Clear leave the sandbox's home
-// alone after its owner has died.
-const KeepLabel = "keep"
-
 // GroupPrefix begins the name of every control group that gander makes; its sandbox's id
 // follows.
 const GroupPrefix = "gander-"
@@ -207,23 +203,15 @@ func read(dir string) (r Record, err error) {
 }
 
 // Clear removes what a sandbox that no longer runs left: its control groups, and below
-// stateDir all of its directory, or only the record when it is labelled with KeepLabel.
-// It says whether there was anything: a directory that a living gander has claimed since
-// stays.
+// stateDir all of its directory, or only the record when that is marked with Keep. It says
+// whether there was anything: a directory that a living gander has claimed since stays.
 func Clear(stateDir string, r Record) (bool, error) {
 	if !isName(r.ID) {
 		return false, nil
 	}
-	if r.Labels[KeepLabel] == "" {
-		removed, err := discard(stateDir, r.ID, false)
-		if removed {
-			removeGroups(r)
-		}
-		return removed, err
+	removed, err := discard(stateDir, r.ID, false)
+	if removed {
+		removeGroups(r)
 	}
-	removeGroups(r)
-	dir := filepath.Join(sandboxesDir(stateDir), r.ID)
-	_ = os.Remove(filepath.Join(dir, ownerFile))
-	Entry{dir}.Remove()
-	return true, nil
+	return removed, err
 }

@@ -61,31 +61,42 @@ func TestListWithoutState(t *testing.T) {
 }
 
 func TestClear(t *testing.T) {
-	for name, tt := range map[string]struct {
-		labels map[string]string
-		kept   bool
-	}{
-		"all":       {nil, false},
-		"home kept": {map[string]string{registry.KeepLabel: "1"}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			state := t.TempDir()
-			r := registry.Record{ID: "x", Labels: tt.labels}
-			if _, err := registry.Register(state, r); err != nil {
-				t.Fatal(err)
-			}
-			home := makeHome(t, state, "x")
-			bury(t, state, "x")
-			if removed, err := registry.Clear(state, r); err != nil || !removed {
-				t.Fatal(removed, err)
-			}
-			if _, err := os.Stat(home); (err == nil) != tt.kept {
-				t.Errorf("the home after Clear: %v", err)
-			}
-			if _, err := registry.Get(state, "x"); !errors.Is(err, registry.ErrNotFound) {
-				t.Errorf("the record after Clear: %v", err)
-			}
-		})
+	state := t.TempDir()
+	r := registry.Record{ID: "x"}
+	if _, err := registry.Register(state, r); err != nil {
+		t.Fatal(err)
+	}
+	home := makeHome(t, state, "x")
+	bury(t, state, "x")
+	if removed, err := registry.Clear(state, r); err != nil || !removed {
+		t.Fatal(removed, err)
+	}
+	if _, err := os.Stat(home); err == nil {
+		t.Error("the home is left after Clear")
+	}
+	if _, err := registry.Get(state, "x"); !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("the record after Clear: %v", err)
+	}
+}
+
+// TestClearLeavesWhatLives: a record may be older than who has the directory now, and that of
+// a container is made of labels, of which an image may have any.
+func TestClearLeavesWhatLives(t *testing.T) {
+	state := t.TempDir()
+	if _, err := registry.Register(state, registry.Record{ID: "x", Owner: registry.Self()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, labels := range []map[string]string{nil, {"keep": "1"}} {
+		removed, err := registry.Clear(state, registry.Record{ID: "x", Owner: dead(t), Labels: labels})
+		if err != nil || removed {
+			t.Errorf("labelled %v: removed %v, %v", labels, removed, err)
+		}
+		if _, err := registry.Get(state, "x"); err != nil {
+			t.Errorf("labelled %v: %v", labels, err)
+		}
+		if _, err := os.Stat(filepath.Join(state, "sandboxes", "x", "owner.json")); err != nil {
+			t.Errorf("labelled %v, and nobody owns the directory any more: %v", labels, err)
+		}
 	}
 }
 
