@@ -1,6 +1,8 @@
 package local_test
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/local"
@@ -105,6 +109,50 @@ print("none")
 E`)
 			if out != "none\n" {
 				t.Errorf("%q %q", out, errs)
+			}
+		})
+	}
+}
+
+// TestSharesOfUser: of what the kernel gives a user as a whole a sandbox gets a part, so that
+// something is left for what else the user runs.
+func TestSharesOfUser(t *testing.T) {
+	var instances int
+	raw, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
+	if err == nil {
+		instances, err = strconv.Atoi(strings.TrimSpace(string(raw)))
+	}
+	var signals, queues unix.Rlimit
+	if err := errors.Join(err, unix.Getrlimit(unix.RLIMIT_SIGPENDING, &signals), unix.Getrlimit(unix.RLIMIT_MSGQUEUE, &queues)); err != nil {
+		t.Fatal(err)
+	}
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) {
+			out, errs, _ := sandboxtest.Run(t, limited(t, owner, sandbox.Limits{}), `python3 - <<'E'
+import ctypes, os, resource, signal
+libc = ctypes.CDLL(None)
+watchers = 0
+while libc.inotify_init1(0) >= 0: watchers += 1
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
+for what in resource.RLIMIT_SIGPENDING, resource.RLIMIT_MSGQUEUE:
+    try: resource.setrlimit(what, (resource.getrlimit(what)[1] + 1,) * 2)
+    except (OSError, ValueError): pass
+sent = 0
+while libc.sigqueue(os.getpid(), signal.SIGRTMIN, ctypes.c_void_p()) == 0: sent += 1
+print(watchers, sent, resource.getrlimit(resource.RLIMIT_MSGQUEUE)[1])
+E`)
+			var watchers, sent, bytes uint64
+			if _, err := fmt.Sscan(out, &watchers, &sent, &bytes); err != nil {
+				t.Fatalf("%q %q: %v", out, errs, err)
+			}
+			if watchers == 0 || watchers > uint64(instances/2) {
+				t.Errorf("it got %d of %d instances of inotify", watchers, instances)
+			}
+			if sent == 0 || sent > signals.Max/2 {
+				t.Errorf("%d of %d signals were pending", sent, signals.Max)
+			}
+			if bytes == 0 || bytes > queues.Max/2 {
+				t.Errorf("it can have %d of %d bytes of message queues", bytes, queues.Max)
 			}
 		})
 	}

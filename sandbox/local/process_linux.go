@@ -40,9 +40,9 @@ func (p processPlan) attributes() *syscall.SysProcAttr {
 	attr.GidMappingsEnableSetgroups = os.Geteuid() == 0
 	if os.Geteuid() != 0 {
 		// Executing the supervisor would take the capabilities away from any other
-		// user than 0. It gives them up itself before anything else runs. By the last it
-		// looks for closed files also where their owner may not.
-		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
+		// user than 0. It gives them up itself before anything else runs. By the last two it
+		// looks for closed files also where their owner may not, and sets the namespace's bounds.
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_RESOURCE}
 	}
 	return attr
 }

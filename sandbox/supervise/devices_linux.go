@@ -68,6 +68,7 @@ func mountProc(Root) error {
 	if err := mount("proc", proc, "proc", tmpfsFlags|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
+	boundWatches(proc)
 	for _, name := range lockedProc() {
 		if err := ifPresent(proc+name, lock); err != nil {
 			return err

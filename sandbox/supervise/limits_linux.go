@@ -3,6 +3,8 @@ package supervise
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,8 +49,11 @@ func limitUse(limits *Resources) error {
 	for _, l := range []struct {
 		what  int
 		bound int64
-	}{{unix.RLIMIT_DATA, limits.Data}, {unix.RLIMIT_NPROC, processLimit(limits.Processes)}, {unix.RLIMIT_FSIZE, limits.File}} {
-		if l.bound <= 0 {
+	}{
+		{unix.RLIMIT_DATA, limits.Data}, {unix.RLIMIT_NPROC, processLimit(limits.Processes)}, {unix.RLIMIT_FSIZE, limits.File},
+		{unix.RLIMIT_SIGPENDING, ofUser}, {unix.RLIMIT_MSGQUEUE, ofUser},
+	} {
+		if l.bound == 0 {
 			continue
 		}
 		var now unix.Rlimit
@@ -56,6 +61,9 @@ func limitUse(limits *Resources) error {
 			return err
 		}
 		bound := min(uint64(l.bound), now.Max)
+		if l.bound == ofUser {
+			bound = now.Max / share
+		}
 		if err := unix.Setrlimit(l.what, &unix.Rlimit{Cur: bound, Max: bound}); err != nil {
 			return fmt.Errorf("resource %d: %w", l.what, err)
 		}
@@ -71,10 +79,64 @@ func processLimit(n int64) int64 {
 	return n + ownTasks
 }
 
+// share is how much of what the kernel gives each user, and not each process, a sandbox may
+// have: with all of it nothing else of the user's, on the machine or in another sandbox, would
+// get any.
+const share = 2
+
+// ofUser is the bound of such a thing: its share.
+const ofUser = -1
+
+// watchLimits are those of inotify(7). As settings of a user namespace they bound what is in
+// it, also by those above, of which the machine's have names of their own, too.
+func watchLimits() map[string]string {
+	return map[string]string{
+		"/sys/user/max_inotify_instances": "/sys/fs/inotify/max_user_instances",
+		"/sys/user/max_inotify_watches":   "/sys/fs/inotify/max_user_watches",
+	}
+}
+
+// boundWatches sets them in the user namespace, by a proc file system that can be written.
+// The machine's own are left alone. watchesSay tells whether it worked.
+func boundWatches(proc string) {
+	for own, machine := range watchLimits() {
+		now, all := setting(proc+own), setting(proc+machine)
+		if all > 0 && now > all {
+			_ = os.WriteFile(proc+own, strconv.AppendInt(nil, max(all/share, 1), 10), 0)
+		}
+	}
+}
+
+// watchesSay tells whether they are bounded.
+func watchesSay() string {
+	for own, machine := range watchLimits() {
+		if now, all := setting("/proc"+own), setting("/proc"+machine); now <= 0 || now >= all {
+			return ""
+		}
+	}
+	return "inotify: a half of what a user has, by the user namespace"
+}
+
+// setting is one of the kernel's that is a number, or -1.
+func setting(path string) int64 {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
 // limitsSay tells what holds of a Setup.
 func limitsSay(s Setup) (says []string) {
 	if l := landlockSays(privileges{Keep: s.KeepPrivileges, Writable: s.Writable}); l != "" {
 		says = append(says, l)
+	}
+	if w := watchesSay(); w != "" {
+		says = append(says, w)
 	}
 	return says
 }
