@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +45,7 @@ type linkIndex struct {
 	mu        sync.Mutex
 	fd        int // inotify; -1 before the first look
 	top       int // O_PATH, the tree; -1 before the first look
-	dirs      map[int32]string
+	dirs      map[int32]*place
 	inodes    map[inode]Access
 	devices   map[uint64]struct{} // of the directories
 	policy    Policy              // by which it was made
@@ -145,7 +148,7 @@ func (x *linkIndex) list() {
 	x.forget()
 	policy := x.tree.policy()
 	known, same := x.inodes, x.policy == policy
-	x.dirs, x.inodes, x.devices, x.events = map[int32]string{}, map[inode]Access{}, map[uint64]struct{}{}, nil
+	x.dirs, x.inodes, x.devices, x.events = map[int32]*place{}, map[inode]Access{}, map[uint64]struct{}{}, nil
 	x.lost, x.unwatched, x.partial, x.foreign, x.shut, x.policy, x.listed = false, false, false, false, nil, policy, time.Now()
 	var st unix.Stat_t
 	if unix.Fstat(x.tree.fd, &st) == nil {
@@ -159,7 +162,7 @@ func (x *linkIndex) list() {
 		x.top = -1
 		x.fail("", err)
 	} else {
-		x.add("")
+		x.add(nil)
 	}
 	if (x.partial || len(x.shut) > 0) && same {
 		for i, access := range known {
@@ -218,13 +221,30 @@ func (x *linkIndex) isForeign(rel string) bool {
 	return err == nil && st.Uid != x.caller && errors.Is(unix.Faccessat(x.top, rel, unix.X_OK, unix.AT_EACCESS), unix.EACCES)
 }
 
+// place is a directory of a tree, by its name and what it is in; nil is the tree. There may
+// be as many as programs inside like, and paths are long.
+type place struct {
+	in   *place
+	name string
+}
+
+// rel is its path in the tree.
+func (p *place) rel() string {
+	var names []string
+	for ; p != nil; p = p.in {
+		names = append(names, p.name)
+	}
+	slices.Reverse(names)
+	return strings.Join(names, "/")
+}
+
 // add takes in a directory and all below it.
-func (x *linkIndex) add(rel string) {
-	for todo := []string{rel}; len(todo) > 0; {
-		rel, todo = todo[len(todo)-1], todo[:len(todo)-1]
-		below, err := x.visit(rel)
+func (x *linkIndex) add(p *place) {
+	for todo := []*place{p}; len(todo) > 0; {
+		p, todo = todo[len(todo)-1], todo[:len(todo)-1]
+		below, err := x.visit(p)
 		if err != nil {
-			x.fail(rel, err)
+			x.fail(p.rel(), err)
 		}
 		todo = append(todo, below...)
 		x.receive() // before there are more than the kernel keeps
@@ -233,8 +253,9 @@ func (x *linkIndex) add(rel string) {
 
 // visit takes in one directory, and returns those in it. It is watched before it is read,
 // so that nothing falls between.
-func (x *linkIndex) visit(rel string) (below []string, err error) {
+func (x *linkIndex) visit(p *place) (below []*place, err error) {
 	const events = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
+	rel := p.rel()
 	dir, err := x.open(rel)
 	if err != nil {
 		return nil, err
@@ -249,18 +270,39 @@ func (x *linkIndex) visit(rel string) (below []string, err error) {
 	if wd, err := unix.InotifyAddWatch(x.fd, dir.Name(), events); err != nil {
 		x.unwatched = true
 	} else {
-		x.dirs[int32(wd)] = rel
+		x.dirs[int32(wd)] = p
 	}
-	entries, err := dir.ReadDir(-1)
-	for _, e := range entries {
-		name := join(rel, e.Name())
+	err = eachEntry(dir, func(e fs.DirEntry) error {
 		if e.IsDir() {
-			below = append(below, name)
-		} else if access := x.judge(name); access != Full {
+			below = append(below, &place{p, e.Name()})
+			return nil
+		}
+		name := join(rel, e.Name())
+		if access := x.judge(name); access != Full {
 			x.see(fd, e.Name(), name, access)
 		}
-	}
+		return nil
+	})
 	return below, err
+}
+
+// eachEntry calls do for what is in a directory, of which it has a part in memory at a time,
+// until that fails.
+func eachEntry(dir *os.File, do func(fs.DirEntry) error) error {
+	const some = 1000
+	for {
+		entries, err := dir.ReadDir(some)
+		for _, e := range entries {
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // open opens a directory of the tree, whose path may be longer than the kernel takes at
@@ -339,26 +381,27 @@ func (x *linkIndex) drain() {
 		name, _, _ := bytes.Cut(raw[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], []byte{0})
 		x.events = raw[unix.SizeofInotifyEvent+size:]
 		x.lost = x.lost || mask&unix.IN_Q_OVERFLOW != 0
-		if rel, known := x.dirs[wd]; known && len(name) > 0 {
-			x.come(rel, string(name), mask&unix.IN_ISDIR != 0)
+		if in, known := x.dirs[wd]; known && len(name) > 0 {
+			x.come(in, string(name), mask&unix.IN_ISDIR != 0)
 		}
 	}
 }
 
 // come takes in an entry that is new in a directory.
-func (x *linkIndex) come(in, name string, isDir bool) {
-	rel := join(in, name)
+func (x *linkIndex) come(in *place, name string, isDir bool) {
 	if isDir {
-		x.add(rel)
+		x.add(&place{in, name})
 		return
 	}
+	at := in.rel()
+	rel := join(at, name)
 	access := x.judge(rel)
 	if access == Full {
 		return
 	}
-	dir, err := x.open(in)
+	dir, err := x.open(at)
 	if err != nil {
-		x.fail(in, err)
+		x.fail(at, err)
 		return
 	}
 	defer func() { _ = dir.Close() }()

@@ -3,6 +3,7 @@ package enforce
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 
@@ -197,14 +198,42 @@ func (t *tree) leads(rel string) bool {
 // holdsRestricted reports whether anything below a directory of the tree is
 // closed, or cannot be looked at.
 func (t *tree) holdsRestricted(rel string) bool {
-	err := filepath.WalkDir(filepath.Join(t.path, rel), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	var top *place
+	if rel != "" {
+		top = &place{nil, rel}
+	}
+	for todo := []*place{top}; len(todo) > 0; {
+		p := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		below, ok := t.isFull(p)
+		if !ok {
+			return true
 		}
-		if rel, ok := below(path, t.path); !ok || t.access(rel, d.IsDir(), true) != Full {
+		todo = append(todo, below...)
+	}
+	return false
+}
+
+// isFull reports whether there is full access to a directory and all in it but what is in the
+// directories there, which it returns.
+func (t *tree) isFull(p *place) (below []*place, ok bool) {
+	rel := p.rel()
+	if t.access(rel, true, true) != Full {
+		return nil, false
+	}
+	fd, err := unix.Open(filepath.Join(t.path, rel), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false
+	}
+	dir := os.NewFile(uintptr(fd), rel)
+	defer func() { _ = dir.Close() }()
+	err = eachEntry(dir, func(e fs.DirEntry) error {
+		if e.IsDir() {
+			below = append(below, &place{p, e.Name()})
+		} else if t.access(join(rel, e.Name()), false, true) != Full {
 			return fs.ErrPermission
 		}
 		return nil
 	})
-	return err != nil
+	return below, err == nil
 }
