@@ -3,6 +3,7 @@ package supervise
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"strconv"
 
@@ -67,12 +68,24 @@ func signalSet(status []byte, name string) uint64 {
 	return set
 }
 
-// processName is the command line, its arguments apart by spaces.
+// processName is the command line, its arguments apart by spaces, as far as it fits in
+// maxMemberName.
 func processName(pid int) string {
 	dir := "/proc/" + strconv.Itoa(pid)
-	line, err := os.ReadFile(dir + "/cmdline")
+	line, err := firstOf(dir + "/cmdline")
 	if err == nil && len(line) == 0 {
-		line, _ = os.ReadFile(dir + "/comm")
+		line, _ = firstOf(dir + "/comm")
 	}
 	return string(bytes.TrimSpace(bytes.ReplaceAll(line, []byte{0}, []byte(" "))))
+}
+
+// firstOf is the first of a file of a process, which says itself where in its memory its
+// command line is (PR_SET_MM_MAP), and how long: that may be all.
+func firstOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxMemberName))
 }
