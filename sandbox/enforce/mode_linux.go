@@ -70,7 +70,12 @@ const (
 	maxAttributeName  = 255
 	maxAttributeValue = 1 << 16
 	accessList        = "system.posix_acl_access" // which is a mode, too
+	defaultList       = "system.posix_acl_default"
 )
+
+// maxList bounds an access list, in bytes. The kernel keeps those of files in memory, and
+// counts them in nobody's: with this one a directory of its two takes as much as a long link.
+const maxList = 2000
 
 // shutsOwner reports whether an access list (acl(5)), as the kernel has it in an attribute,
 // keeps a directory's owner from finding what is in it; one that is none does.
@@ -99,6 +104,9 @@ func (t *task) setAttribute(fd int, e unix.Errno) answer {
 		return done(unix.EFAULT)
 	}
 	return t.changeAttribute(fd, func(name string) bool { return name == accessList && shutsOwner(value) }, func(path, name string) error {
+		if len(value) > maxList && (name == accessList || name == defaultList) {
+			return unix.ENOSPC // as file systems with less room say
+		}
 		return unix.Setxattr(path, name, value, int(int32(t.arg(4))))
 	})
 }

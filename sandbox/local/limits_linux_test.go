@@ -90,6 +90,25 @@ for i in range(10000): os.symlink("x"*4000, "`+at+`/link%d" % i)'`)
 	}
 }
 
+// TestListsInMemory: access lists of files in memory are in no bound either, and small.
+func TestListsInMemory(t *testing.T) {
+	out, errs, _ := sandboxtest.Run(t, limited(t, -1, sandbox.Limits{}), `python3 - <<'E'
+import errno, os, struct
+entry = lambda tag, id=0xffffffff: struct.pack("<HHI", tag, 7, id)
+def refused(name, users):
+    try: os.setxattr("/tmp/d", name, struct.pack("<I", 2) + entry(1) + entry(2, os.getuid()) * users + entry(4) + entry(16) + entry(32))
+    except OSError as e: return e.errno
+os.mkdir("/tmp/d")
+for name in "system.posix_acl_access", "system.posix_acl_default":
+    assert refused(name, 8000) in (errno.ENOSPC, errno.EOPNOTSUPP), (name, refused(name, 8000))
+    assert refused(name, 200) in (None, errno.EOPNOTSUPP), (name, refused(name, 200))
+print("small")
+E`)
+	if out != "small\n" {
+		t.Errorf("%q %q", out, errs)
+	}
+}
+
 // TestNoCoreDumps: nobody sets the limit of 0, by which a program of the machine gets dumps
 // all the same where the kernel pipes them to one.
 func TestNoCoreDumps(t *testing.T) {
