@@ -257,16 +257,18 @@ func (g *gitReader) linkedIn(dir string) {
 	root, _, rel := g.in(real)
 	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err == nil {
+		defer func() { _ = f.Close() }()
+	}
+	for err == nil {
 		var entries []fs.DirEntry
-		entries, err = f.ReadDir(-1)
-		_ = f.Close()
+		entries, err = f.ReadDir(1000) // there may be as many as programs inside like
 		for _, e := range entries {
 			if e.Type()&fs.ModeSymlink != 0 {
 				g.linked(filepath.Join(real, e.Name()))
 			}
 		}
 	}
-	if err != nil && !isAbsent(err) {
+	if !errors.Is(err, io.EOF) && !isAbsent(err) {
 		g.fail(errUnread(real, err))
 	}
 }
