@@ -50,6 +50,7 @@ needs; the token is also in serve.token of gander's home, and stays the same.
 Each run has a process of its own that holds its sandbox. It goes on when gander serve
 ends, is taken up again by the next one, and loses nothing meanwhile. gander loop stop
 ends a run; without a control plane gander sandbox stop does.
+A snapshot that is being restored is finished before gander serve ends, within a minute.
 
 Only this machine can connect, unless --listen says otherwise: then use a tunnel or a
 proxy with TLS, and name it with --allow-host.`,
