@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/cmd/gander/internal/logging"
 	"gander.dev/gander/sandbox/router"
 )
 
@@ -25,9 +26,9 @@ type tracer struct {
 
 // newTracer appends to the file at path.
 func (a *app) newTracer(path string) (*tracer, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := logging.Append(path)
 	if err != nil {
-		return nil, usageError("--trace: the file cannot be written: %v", err)
+		return nil, usageError("--trace: the file cannot be written: %w", err)
 	}
 	return &tracer{secrets: a.secrets, log: a.log, file: f}, nil
 }

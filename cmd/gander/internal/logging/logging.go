@@ -125,13 +125,9 @@ func ParseLevel(name string) (slog.Level, error) {
 // open returns where records go, and what to close.
 func open(o Options) (io.Writer, io.Closer, error) {
 	if o.File != "" {
-		// A pipe is not waited for: nobody may ever read it.
-		f, err := os.OpenFile(o.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
-		if errors.Is(err, syscall.ENXIO) {
-			return nil, nil, fmt.Errorf("opening the log file: %s is a pipe that nobody reads, or a socket; name a file", o.File)
-		}
+		f, err := Append(o.File)
 		if err != nil {
-			return nil, nil, fmt.Errorf("opening the log file: %w; name a file in a directory that is there and yours", err)
+			return nil, nil, fmt.Errorf("opening the log file: %w", err)
 		}
 		return f, f, nil
 	}
@@ -139,6 +135,19 @@ func open(o Options) (io.Writer, io.Closer, error) {
 		return o.Writer, nothing{}, nil
 	}
 	return os.Stderr, nothing{}, nil
+}
+
+// Append opens a file to append to, which it makes with mode 0600. It does not wait for
+// somebody to read a pipe: that is an error. Each says what to do.
+func Append(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	switch {
+	case errors.Is(err, syscall.ENXIO):
+		return nil, fmt.Errorf("%s is a pipe that nobody reads, or a socket; name a file", path)
+	case err != nil:
+		return nil, fmt.Errorf("%w; name a file in a directory that is there and yours", err)
+	}
+	return f, nil
 }
 
 func isTerminal(w io.Writer) bool {
