@@ -173,14 +173,7 @@ func (j *pathJudge) otherNames(x explanation, reached project.Reached) (explanat
 		}
 		return explanation{}, false
 	}
-	s.judgeLink = func(rel string) (x explanation, to string, ok bool) {
-		x, ok = j.judgeLink(protection, filepath.ToSlash(rel))
-		if !ok {
-			return x, "", false
-		}
-		end, err := project.Follow(j.dir, rel)
-		return x, end.Path, err == nil && !end.Outside
-	}
+	s.judgeLink = func(rel string) (explanation, bool) { return j.judgeLink(protection, filepath.ToSlash(rel), s.path) }
 	s.below(".", maxDepth)
 	switch {
 	case s.found.LeadsTo != "" && accessRank(s.found.Access) < accessRank(x.Access):
@@ -193,20 +186,38 @@ func (j *pathJudge) otherNames(x explanation, reached project.Reached) (explanat
 	return x, nil
 }
 
-// judgeLink explains a symbolic link for what it leads to, where rules close the link itself,
-// or it is protected, or what is below it would be. Of packages' links that is not said, nor
-// of those in git's own directories, which its configuration stands for.
-func (j *pathJudge) judgeLink(protection *policy.Protection, rel string) (explanation, bool) {
+// judgeLink explains a path for a symbolic link that leads to it, or to what it is below,
+// where rules close the link itself, or it is protected, or what the path is to the link would
+// be. Of packages' links that is not said, nor of those in git's own directories, which its
+// configuration stands for.
+func (j *pathJudge) judgeLink(protection *policy.Protection, rel, path string) (x explanation, ok bool) {
 	if protection.InGit(rel) {
-		return explanation{}, false
+		return x, false
 	}
+	inside, _ := protection.Inside(rel)
 	if d := j.set.Explain(filepath.Join(j.dir, rel), false); d.Ignored && d.Path == rel && !policy.IsDependency(rel) {
-		return closedBy(d.Rule), true
+		x, ok = closedBy(d.Rule), true
+	} else if r, protected := protection.Protects(rel); protected {
+		x, ok = protectedBy(j.cfg, r), true
+	} else if len(inside) == 0 {
+		return x, false
 	}
-	if r, ok := protection.Protects(rel); ok {
-		return protectedBy(j.cfg, r), true
+	to, err := project.Follow(j.dir, rel)
+	switch {
+	case err != nil || to.Outside:
+		return x, false
+	case ok:
+		return x, project.Below(filepath.ToSlash(path), filepath.ToSlash(to.Path))
 	}
-	return explanation{Access: "read", From: "built in", Effect: "can be read and not written: protected files would be below it"}, !protection.MayLink(rel)
+	for i := range inside {
+		inside[i] = policy.Anchor(filepath.ToSlash(to.Path), inside[i])
+	}
+	beyond, err := policy.NewProtection(j.cfg.Policy.Writes, policy.GitPlaces{Beyond: inside})
+	if err != nil {
+		return x, false
+	}
+	r, ok := beyond.Protects(filepath.ToSlash(path))
+	return protectedBy(j.cfg, r), ok
 }
 
 // nameSearch looks through a project that may be somebody else's for what else stands for
@@ -219,8 +230,8 @@ type nameSearch struct {
 	until   time.Time
 	entries int
 	judge   func(rel string) (explanation, bool) // false: nothing restricts it
-	// judgeLink says, too, where a link leads.
-	judgeLink func(rel string) (x explanation, to string, ok bool)
+	// judgeLink says what a link restricts by leading to the path, or above it.
+	judgeLink func(rel string) (explanation, bool)
 	found     explanation // the strictest
 	partial   bool
 }
@@ -254,7 +265,7 @@ func (s *nameSearch) entry(rel string, e fs.DirEntry, deeper int) {
 	case e.IsDir():
 		s.below(rel, deeper-1)
 	case e.Type()&fs.ModeSymlink != 0 && rel != s.path:
-		if x, to, restricted := s.judgeLink(rel); restricted && project.Below(filepath.ToSlash(s.path), filepath.ToSlash(to)) {
+		if x, restricted := s.judgeLink(rel); restricted {
 			s.take(x, rel, "is what "+visible(rel)+", a link, leads to, which ")
 		}
 	case e.Type().IsRegular() && s.file != nil:

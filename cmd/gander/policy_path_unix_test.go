@@ -44,7 +44,7 @@ func TestOtherNames(t *testing.T) {
 		s := &nameSearch{root: root, path: "file", file: reached.Info, until: until, judge: func(rel string) (explanation, bool) {
 			access := filepath.Base(rel)
 			return explanation{Access: access}, access != "file"
-		}, judgeLink: func(string) (explanation, string, bool) { return explanation{Access: "none"}, "elsewhere", true }}
+		}, judgeLink: func(string) (explanation, bool) { return explanation{Access: "none"}, false }}
 		s.below(".", deeper)
 		return s
 	}

@@ -123,6 +123,14 @@ type GitPlaces struct {
 	Files []string
 	// Linked are what closed and protected names lead to as links, whoever uses it.
 	Linked []string
+	// Beyond are patterns for what is protected in a directory, where a link in its place
+	// leads to: see [Protection.Inside] and [Anchor].
+	Beyond []string
+}
+
+// Anchor is the pattern for what others match in a directory of the tree.
+func Anchor(dir, pattern string) string {
+	return path.Join("/", strings.Map(literally, dir), pattern)
 }
 
 // NewProtection compiles Writes for a tree.
@@ -168,6 +176,11 @@ func NewProtection(w Writes, git GitPlaces) (*Protection, error) {
 	}
 	p.protectFiles(git.Files, "git's configuration names it")
 	p.protectFiles(git.Linked, "a link at a closed or protected name leads to it")
+	for _, text := range git.Beyond {
+		if err := p.protect(text, Rule{Pattern: text, Why: "a link leads to it, and by that name it is protected"}); err != nil {
+			return nil, err
+		}
+	}
 	for _, dir := range git.Dirs {
 		p.gitDirs = append(p.gitDirs, foldAll(dir))
 	}
@@ -235,7 +248,7 @@ func (p *Protection) protect(text string, r Rule) error {
 // protectFiles protects files by their paths.
 func (p *Protection) protectFiles(rels []string, why string) {
 	for _, rel := range rels {
-		text := "/" + strings.Map(literally, rel)
+		text := Anchor(rel, "")
 		_ = p.protect(text, Rule{Pattern: text, Why: why}) // fails for no file's name
 	}
 }
@@ -323,6 +336,25 @@ func (p *Protection) MayLink(rel string) bool {
 	return true
 }
 
+// Inside are patterns for what is protected below a path that is not protected itself, from
+// there; false where all is that git writes there.
+func (p *Protection) Inside(rel string) (patterns []string, some bool) {
+	names := foldAll(rel)
+	if p.git && (p.inModules(names) || p.linkless(names[:max(len(names)-1, 0)])) {
+		return nil, false
+	}
+	for i := range p.rules {
+		r := &p.rules[i]
+		for _, rest := range r.ahead(names, r.named()) {
+			isAllowed := func(a Pattern) bool { return a.covers(slices.Concat(names, rest)) }
+			if !r.spares(names) && !slices.ContainsFunc(p.allow, isAllowed) {
+				patterns = append(patterns, path.Join(rest...))
+			}
+		}
+	}
+	return patterns, true
+}
+
 // spares reports whether the rule is not about what is in a path: those of a group, but
 // git's, are not about dependencies.
 func (r *protected) spares(names []string) bool {
@@ -348,13 +380,17 @@ func isDependency(names []string) bool {
 
 // leads reports whether a path is the beginning of one that the pattern matches, by
 // least names of it or more.
-func (p *Pattern) leads(names []string, least int) bool {
+func (p *Pattern) leads(names []string, least int) bool { return len(p.ahead(names, least)) > 0 }
+
+// ahead is what the pattern still has, where a path is the beginning of one that it matches
+// by least names of it or more; of each way to be that.
+func (p *Pattern) ahead(names []string, least int) (rests [][]string) {
 	for n := least; n < len(p.names) && n <= len(names); n++ {
 		if (!p.anchored || n == len(names)) && (&Pattern{names: p.names[:n]}).begins(names[len(names)-n:]) {
-			return true
+			rests = append(rests, p.names[n:])
 		}
 	}
-	return false
+	return rests
 }
 
 // named is with how many names the pattern's beginning is about some directories, and not

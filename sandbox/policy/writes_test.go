@@ -287,6 +287,34 @@ func TestMayLink(t *testing.T) {
 	}
 }
 
+// What is protected below a link is so where the link leads to, and nothing else there.
+func TestInside(t *testing.T) {
+	p := protection(t, Writes{Protect: []string{"/deploy/keys/*.pem", "@ci"}, Allow: []string{".hg/hgrc", ".github/actions"}})
+	for rel, want := range map[string]string{
+		".clinerules": "hooks", "a/.Config": "git direnv mise miserc*.toml fish autostart systemd", ".github": "hooks workflows",
+		"deploy": "keys/*.pem", "deploy/keys": "*.pem", "a/deploy": "", ".hg": "hgrc-not-shared sharedpath", ".jj": "repo/config.toml", "node_modules/x/.github": "",
+		"node_modules/.config": "git", "AGENTS.md": "",
+	} {
+		if got, ok := p.Inside(rel); !ok || strings.Join(got, " ") != want {
+			t.Errorf("in %s: %q, %v, want %q", rel, got, ok, want)
+		}
+	}
+	if _, ok := p.Inside(".git/logs"); ok {
+		t.Error("git's own directories have parts that git does not write")
+	}
+	beyond, err := NewProtection(Writes{}, GitPlaces{Beyond: []string{Anchor("AGENTS.md", "hooks"), Anchor("a[b]", "miserc*.toml"), Anchor(".", "git")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rel, want := range map[string]bool{
+		"AGENTS.md": false, "agents.md/hooks": true, "AGENTS.md/hooks/x": true, "AGENTS.md/x": false, "a[b]/miserc.local.toml": true, "a[b]/x": false, "git/config": true, "x/git": false,
+	} {
+		if _, got := beyond.Protects(rel); got != want {
+			t.Errorf("%s: %v, want %v", rel, got, want)
+		}
+	}
+}
+
 func TestPatternErrors(t *testing.T) {
 	for _, text := range []string{"", "/", "a//b", "a/../b", ".", "[", "a/**/b"} {
 		if _, err := ParsePattern(text); err == nil || !strings.Contains(err.Error(), "not a pattern") {

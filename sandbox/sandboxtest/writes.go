@@ -145,6 +145,10 @@ func writeAttacks() []writeAttack {
 		{name: "the configuration of a git directory elsewhere, by git", script: "git -C apart config core.fsmonitor evil", needs: "git"},
 		{name: "a hook of a git directory elsewhere", script: "mkdir -p store/apart/hooks && echo x > store/apart/hooks/pre-commit"},
 		{name: "a git directory elsewhere, with all that it is in", script: "mv store s; echo '[core]' >> s/apart/config; mv s store"},
+		{name: "a directory of configuration that a link leads to", script: "mkdir -p settings/git && echo x > settings/git/config"},
+		{name: "a directory of configuration that a link leads to, replaced", script: "mkdir -p e/git; echo x > e/git/config; mv settings old; mv e settings"},
+		{name: "a file that a link leads to, made a directory", script: "rm AGENTS.md; mkdir -p AGENTS.md/hooks && echo x > AGENTS.md/hooks/a"},
+		{name: "a file that a link leads to, replaced by a directory", script: "mkdir -p e/hooks; echo x > e/hooks/a; rm AGENTS.md; mv e AGENTS.md"},
 		{name: "the rules", script: "echo '!.env' > .gooseignore"},
 		{name: "a hook manager's", script: "mkdir .husky; echo x > .husky/pre-commit"},
 		{name: "what the configuration names as hooks", script: "echo x > tools/hooks/pre-commit"},
@@ -215,6 +219,7 @@ func repository(t *testing.T, dir string) {
 		git init -q --template= module && mkdir .git/modules && mv module/.git .git/modules/m && echo "gitdir: ../.git/modules/m" > module/.git && git -C module config core.worktree ../../../module && git -C module config alias.filter '!bin/filter' &&
 		git init -q --template= deep && mkdir -p .git/modules/a/remotes && mv deep/.git .git/modules/a/remotes/b && echo "gitdir: ../.git/modules/a/remotes/b" > deep/.git && git -C deep config core.worktree ../../../../../deep &&
 		mkdir store && git init -q --template= --separate-git-dir store/apart apart && echo "gitdir: ../store/apart" > apart/.git && mkdir scripts && echo exit 0 > scripts/check && ln -s ../../scripts/check .git/hooks/update &&
+		mkdir area settings && ln -s ../settings area/.config && echo x > AGENTS.md && ln -s AGENTS.md .clinerules &&
 		mkdir ide conf env && echo x > conf/launch && ln -s ../conf/launch ide/launch.json && ln -s ide .fleet && echo x > env/rc && ln -s env/rc between && ln -s between .zlogin && ln -s env/none .zlogout &&
 		printf "node_modules\\nnested\\nmodule\\ndeep\\napart\\nstore\\n" > .gitignore && git add . && git commit -qm first && git branch other`
 	if out, err := outside(t, dir, script); err != nil {
@@ -236,7 +241,7 @@ func outside(t *testing.T, dir, script string) (string, error) {
 // protectedFiles is everything in a project that the protection is about, with its content.
 func protectedFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/lib/lint.sh", "/libexec/lint.sh", "/nested/scripts", "/module/bin/filter", "/ide", "/conf/launch", "/env/rc", "/env/none", "/between", "/scripts/check"}}, policy.GitPlaces{Dirs: []string{"store/apart"}})
+	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/lib/lint.sh", "/libexec/lint.sh", "/nested/scripts", "/module/bin/filter", "/ide", "/conf/launch", "/env/rc", "/env/none", "/between", "/scripts/check", "/settings/git", "/AGENTS.md/hooks"}}, policy.GitPlaces{Dirs: []string{"store/apart"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,6 +404,7 @@ func testGitWorks(t *testing.T, sb sandbox.Sandbox) {
 		`d=$(mktemp -d) && git init -q "$d" && rm -rf "$d"`, "mkdir .github && echo x > .github/CODEOWNERS", "ln -s src link && rm link",
 		"chmod +x src/a && test -x src/a && chmod -x src/a", "chmod -R u+r .", "cp -a src src2 && rm -r src2", "chmod 0 src && chmod 755 src",
 		"echo x > deep/f && git -C deep add f && git -C deep commit -qm one && git -C deep branch topic",
+		"echo y >> AGENTS.md && echo z > new && mv new AGENTS.md && echo x > settings/app.toml && rm settings/app.toml",
 		"echo x > apart/f && git -C apart add f && git -C apart commit -qm one && git -C apart gc -q && git -C apart branch topic",
 	} {
 		if out, errs, st := Run(t, sb, script, gitEnv()...); st.Code != 0 {

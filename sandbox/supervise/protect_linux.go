@@ -48,7 +48,8 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 	for _, repo := range known.repositories {
 		r.repository(placeIn(c.project(), repo.Dir), placeIn(c.project(), repo.Tree))
 	}
-	ends, on, err := c.linked(r, known.links)
+	whole, above := c.partLinks(known.links)
+	ends, on, err := c.linked(r, whole)
 	if err != nil {
 		return found, err
 	}
@@ -56,26 +57,75 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 	if err != nil {
 		return found, err
 	}
-	linked := slices.Concat(ends, on, closed, onClosed)
+	beyond, onAbove := c.beyond(r, above)
+	linked := slices.Concat(ends, on, closed, onClosed, onAbove)
 	for i := range c.guarded {
 		tree := c.guarded[i].tree
 		c.guarded[i].closeLinked(below(tree, closed...))
-		if err := c.protectPlaces(&c.guarded[i], policy.GitPlaces{Dirs: r.dirsIn(tree), Files: below(tree, r.named...), Linked: below(tree, linked...)}); err != nil {
+		more := policy.GitPlaces{Dirs: r.dirsIn(tree), Files: below(tree, r.named...), Linked: below(tree, linked...), Beyond: beyond[tree]}
+		if err := c.protectPlaces(&c.guarded[i], more); err != nil {
 			return found, err
 		}
 	}
 	return atMost(known.repositories, false), cmp.Or(unknown, r.err)
 }
 
+// partLinks parts links that are protected, or where git writes, from those that others are
+// only below.
+func (c *closure) partLinks(links []string) (whole []string, above map[string][]string) {
+	above = map[string][]string{}
+	for _, link := range links {
+		for _, g := range c.guarded {
+			for _, rel := range below(g.tree, link) {
+				p := g.now.Load().protection
+				patterns, part := p.Inside(rel)
+				if _, ok := p.Protects(rel); ok || !part {
+					whole = append(whole, link)
+					continue
+				}
+				above[link] = append(above[link], patterns...)
+			}
+		}
+	}
+	return whole, above
+}
+
+// beyond are the patterns of what is protected where links lead to that it is below, by tree,
+// and the links on the way.
+func (c *closure) beyond(r *gitReader, above map[string][]string) (patterns map[string][]string, on []string) {
+	patterns = map[string][]string{}
+	for link, inside := range above {
+		to, ok := c.leadsTo(r, link, &on)
+		for _, g := range c.guarded {
+			if !ok || !isIn(to, g.tree) {
+				continue
+			}
+			for _, p := range inside {
+				r.linked(filepath.Join(to, p))
+				patterns[g.tree] = append(patterns[g.tree], policy.Anchor(nameIn(g.tree, to), p))
+			}
+		}
+	}
+	return patterns, on
+}
+
+// leadsTo is where a link leads to, if that is in a tree, and adds the links on the way.
+func (c *closure) leadsTo(r *gitReader, link string, on *[]string) (string, bool) {
+	to, ok := r.follow(link, func(link string) { *on = append(*on, link) })
+	if !ok { // by another name of a directory, perhaps
+		var err error
+		to, err = filepath.EvalSymlinks(link)
+		ok = err == nil && slices.ContainsFunc(c.guarded, func(g guarded) bool { return isIn(to, g.tree) })
+	}
+	return to, ok
+}
+
 // linked are where some links lead to, and the links on the way.
 func (c *closure) linked(r *gitReader, links []string) (ends, on []string, err error) {
 	for _, link := range links {
-		to, ok := r.follow(link, func(link string) { on = append(on, link) })
-		if !ok { // by another name of a directory, perhaps
-			var err error
-			if to, err = filepath.EvalSymlinks(link); err != nil || !slices.ContainsFunc(c.guarded, func(g guarded) bool { return isIn(to, g.tree) }) {
-				continue
-			}
+		to, ok := c.leadsTo(r, link, &on)
+		if !ok {
+			continue
 		}
 		if !slices.ContainsFunc(c.guarded, func(g guarded) bool { return len(below(g.tree, to)) > 0 }) {
 			return nil, nil, fmt.Errorf("%s is a link to all of %s, where nothing could be written then; remove it", link, to)
@@ -112,20 +162,27 @@ func (p *treePolicy) isLinked(rel string) bool {
 
 // protectPlaces protects places of a tree besides those that are protected.
 func (c *closure) protectPlaces(g *guarded, more policy.GitPlaces) error {
-	known := map[string]bool{}
-	for _, rel := range slices.Concat(g.git.Files, g.git.Linked) {
-		known[rel] = true
+	add := func(all *[]string, more []string) (added bool) {
+		before := len(*all)
+		known := map[string]bool{}
+		for _, rel := range *all {
+			known[rel] = true
+		}
+		for _, rel := range more {
+			if !known[rel] {
+				*all, known[rel] = append(*all, rel), true
+			}
+		}
+		return len(*all) > before
 	}
-	isKnown := func(rel string) bool { return known[rel] }
-	files, linked := slices.DeleteFunc(more.Files, isKnown), slices.DeleteFunc(more.Linked, isKnown)
-	dirs := slices.DeleteFunc(more.Dirs, func(rel string) bool { return slices.Contains(g.git.Dirs, rel) })
+	git := &g.git
+	added := []bool{add(&git.Dirs, more.Dirs), add(&git.Files, more.Files), add(&git.Linked, more.Linked), add(&git.Beyond, more.Beyond)}
 	switch {
-	case len(files)+len(linked)+len(dirs) == 0:
-		return nil
-	case len(files)+len(linked)+len(known) > maxGitNamed:
+	case len(git.Files)+len(git.Linked)+len(git.Beyond) > maxGitNamed:
 		return errNamed
+	case !slices.Contains(added, true):
+		return nil
 	}
-	g.git.Dirs, g.git.Files, g.git.Linked = append(g.git.Dirs, dirs...), append(g.git.Files, files...), append(g.git.Linked, linked...)
 	p, err := policy.NewProtection(c.writes, g.git)
 	if err != nil {
 		return fmt.Errorf("protecting files of %s: %w", g.tree, err)
