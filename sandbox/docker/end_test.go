@@ -188,9 +188,10 @@ func TestGC(t *testing.T) {
 	spec := sandboxtest.Spec(t, stranger)
 	sb := sandboxtest.Create(t, newDriver(t), spec)
 	here := machineOf(t, spec.ID)
-	createDead(t, "dead", here)
+	createDead(t, "goku-sandbox-dead-"+spec.ID, "dead", here)
+	committed := createDead(t, "not-"+spec.ID, "committed", here)
 	foreign := registry.Record{
-		ID: "foreign", Driver: docker.Name, Container: createDead(t, "foreign", "elsewhere"), Owner: registry.Owner{Machine: "elsewhere"},
+		ID: "foreign", Driver: docker.Name, Container: createDead(t, "goku-sandbox-foreign-"+spec.ID, "foreign", "elsewhere"), Owner: registry.Owner{Machine: "elsewhere"},
 	}
 	if _, err := registry.Register(fixture.state, foreign); err != nil {
 		t.Fatal(err)
@@ -198,6 +199,11 @@ func TestGC(t *testing.T) {
 	cleared, err := docker.GC(t.Context(), options())
 	if err != nil || len(cleared) != 1 || cleared[0] != "dead" {
 		t.Errorf("cleared %q, %v", cleared, err)
+	}
+	if gone(t, engine(t), committed) {
+		t.Error("a container of somebody's, of an image that a sandbox was made into, is gone")
+	} else if _, err := engine(t).ContainerRemove(t.Context(), committed, client.ContainerRemoveOptions{}); err != nil {
+		t.Error(err)
 	}
 	if _, err := registry.Get(fixture.state, "foreign"); err != nil {
 		t.Errorf("the directory of another machine's sandbox: %v", err)
@@ -216,10 +222,10 @@ func TestGC(t *testing.T) {
 	}
 }
 
-// createDead makes a container of a dead gander and returns its id.
-func createDead(t *testing.T, id, machine string) string {
+// createDead makes a container that is labelled as a dead gander's and returns its id.
+func createDead(t *testing.T, name, id, machine string) string {
 	t.Helper()
-	res, err := engine(t).ContainerCreate(t.Context(), client.ContainerCreateOptions{Image: testImage, Config: &api.Config{
+	res, err := engine(t).ContainerCreate(t.Context(), client.ContainerCreateOptions{Image: testImage, Name: name, Config: &api.Config{
 		Cmd: []string{"true"},
 		Labels: map[string]string{
 			"gander.id": id, "gander.owner": "1:1", "gander.home": fixture.state, "gander.machine": machine,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	api "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -31,13 +32,17 @@ func List(ctx context.Context, o Options) ([]registry.Record, error) {
 	return list, nil
 }
 
+// containers are those that were made with stateDir. Labels are not all that tells: one that
+// somebody runs of an image that was made of a sandbox's container (docker commit) has them, too.
 func containers(ctx context.Context, cli *client.Client, stateDir string) ([]api.Summary, error) {
 	filters := client.Filters{}.Add("label", labelID, labelHome+"="+stateDir)
 	res, err := cli.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 	if err != nil {
 		return nil, fmt.Errorf("listing containers: %w", err)
 	}
-	return res.Items, nil
+	return slices.DeleteFunc(res.Items, func(c api.Summary) bool {
+		return !slices.ContainsFunc(c.Names, func(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "/"), namePrefix) })
+	}), nil
 }
 
 // Stop ends a sandbox and everything in it, whoever made it. The error wraps

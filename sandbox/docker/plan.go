@@ -217,13 +217,16 @@ func (p plan) hostConfig() *api.HostConfig {
 	return h
 }
 
+// namePrefix begins the names of all containers.
+const namePrefix = "goku-sandbox-"
+
 // name is the container's; a second one of the same session gets another.
 func (p plan) name(second bool) string {
 	agent, session := p.spec.Labels[agentLabel], p.spec.Labels[sessionLabel]
 	if agent == "" || session == "" {
-		return "goku-sandbox-" + safeName(p.spec.ID)
+		return namePrefix + safeName(p.spec.ID)
 	}
-	name := "goku-sandbox-" + safeName(agent+"-"+session)
+	name := namePrefix + safeName(agent+"-"+session)
 	if second {
 		name += "-" + safeName(p.spec.ID) + fmt.Sprintf("-%x", p.created.UnixNano())
 	}
