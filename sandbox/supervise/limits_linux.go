@@ -50,8 +50,11 @@ func limitUse(limits *Resources) error {
 		what  int
 		bound int64
 	}{
-		{unix.RLIMIT_DATA, limits.Data}, {unix.RLIMIT_NPROC, processLimit(limits.Processes)}, {unix.RLIMIT_FSIZE, limits.File},
-		{unix.RLIMIT_SIGPENDING, ofUser}, {unix.RLIMIT_MSGQUEUE, ofUser},
+		{unix.RLIMIT_DATA, limits.Data},
+		{unix.RLIMIT_NPROC, processLimit(limits.Processes)},
+		{unix.RLIMIT_FSIZE, limits.File},
+		{unix.RLIMIT_SIGPENDING, ofUser},
+		{unix.RLIMIT_MSGQUEUE, ofUser},
 	} {
 		if l.bound == 0 {
 			continue
