@@ -133,7 +133,8 @@ func (x *index) load(path string) {
 }
 
 // fresh brings the entries of the given transcripts up to date and returns them.
-// Those without a header are left out: damaged are the ids of those that have records.
+// Those without a header are left out: damaged are the ids of those that have records,
+// and of those that this user may not read.
 func (s *Store) fresh(ctx context.Context, files []transcriptFile) (out []*entry, damaged []acp.SessionID, err error) {
 	x := &s.index
 	x.mu.Lock()
@@ -147,6 +148,10 @@ func (s *Store) fresh(ctx context.Context, files []transcriptFile) (out []*entry
 	for _, f := range files {
 		e, read, err := s.freshEntry(ctx, f)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if errors.Is(err, fs.ErrPermission) { // another user's; the rest is to be had all the same
+			damaged = append(damaged, f.id)
 			continue
 		}
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 var (
 	// ErrNotFound means that there is no such session.
 	ErrNotFound = errors.New("no such session")
-	// ErrDamaged means that a transcript has records and no header that can be read,
-	// so that nobody knows what session it is of.
+	// ErrDamaged means that a transcript has no header that can be read, or cannot be
+	// read at all, so that nobody knows what session it is of.
 	ErrDamaged = errors.New("its transcript is damaged")
 	// ErrExists means that a session of that id is there already.
 	ErrExists = errors.New("session exists already")
@@ -187,7 +187,7 @@ func (s *Store) Header(ctx context.Context, id acp.SessionID) (Header, error) {
 
 // damaged is an ErrDamaged that says what to do.
 func (s *Store) damaged(id acp.SessionID) error {
-	return fmt.Errorf("%w: the first line of %s cannot be read; mend that line, or move the file away", ErrDamaged, s.path(id))
+	return fmt.Errorf("%w: the first line of %s cannot be read; mend it, or the file's rights, or move the file away", ErrDamaged, s.path(id))
 }
 
 // endOf reports how large f is, and whether it ends inside a line.

@@ -112,7 +112,7 @@ func (a *app) examineSessions(ctx context.Context) check {
 	}
 	return check{
 		ID: checkSessions, State: checkWarn, What: "gander does not know what sessions these are: the first line cannot be read of " + someOf(files, 5),
-		Next: "mend that line, or move the file away; gander leaves it as it is",
+		Next: "mend it, or the file's rights, or move the file away; gander leaves it as it is",
 	}
 }
 
