@@ -106,8 +106,8 @@ func run(ctx context.Context, args []string, streams stdio, environ []string, s 
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
-	if out, ok := a.out.(*stdout); ok && err == nil {
-		err = out.lost()
+	if out, ok := a.out.(*stdout); ok {
+		err = out.lost(err)
 	}
 	code := a.exit(ctx, err)
 	if a.logFile != nil {

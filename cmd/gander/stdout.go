@@ -35,12 +35,13 @@ func (s *stdout) Write(b []byte) (int, error) {
 // WriteString implements io.StringWriter.
 func (s *stdout) WriteString(text string) (int, error) { return s.Write([]byte(text)) }
 
-// lost is an error when something could not be written.
-func (s *stdout) lost() error {
+// lost is how a command ended that returned err: what could not be written is an error,
+// whether the command has noticed or not.
+func (s *stdout) lost(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil {
-		return nil
+	if s.err == nil || err != nil && !errors.Is(err, s.err) {
+		return err
 	}
 	return &exitError{exitFailed, fmt.Errorf("not all of the output could be written: %w", s.err)}
 }
