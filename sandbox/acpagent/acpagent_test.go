@@ -328,7 +328,7 @@ func TestCancelledOpening(t *testing.T) {
 	agent.Serve(t, proc.agent)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-called; cancel() }()
-	if _, err := Open(ctx, &box{process: proc}, sandbox.SessionParams{Client: new(recorder)}, Options{Name: "duck"}); !errors.Is(err, context.Canceled) {
+	if _, err := Open(ctx, &box{process: proc}, sandbox.SessionParams{Client: new(recorder)}, Options{Name: "duck", Command: sandbox.Command{Args: []string{"duck"}}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	wait(t, "the end of the process", proc.gone)
