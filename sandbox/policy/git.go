@@ -68,6 +68,14 @@ func (p *Protection) inModules(names []string) bool {
 	})
 }
 
+// isHead reports whether a path is what makes git take the top of a work tree for a bare
+// repository: with a HEAD, objects and refs it is one once its own git directory is none any
+// more, for which that need only lose a file.
+func (p *Protection) isHead(names []string) bool {
+	last := len(names) - 1
+	return last >= 0 && names[last] == "head" && slices.ContainsFunc(p.tops, func(top []string) bool { return slices.Equal(top, names[:last]) })
+}
+
 // gitStores are the directories in which git keeps what it writes.
 func gitStores() []string {
 	return []string{

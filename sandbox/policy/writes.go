@@ -95,6 +95,7 @@ type Protection struct {
 	allow   []Pattern
 	git     bool
 	gitDirs [][]string
+	tops    [][]string // of work trees
 }
 
 type protected struct {
@@ -118,6 +119,8 @@ func (w Writes) Groups() []string {
 type GitPlaces struct {
 	// Dirs are git directories whose names do not say so; "" is the top itself.
 	Dirs []string
+	// Works are the tops of work trees besides that of the tree.
+	Works []string
 	// Files are programs, configuration and directories of hooks that git's
 	// configuration names. Some need not be there.
 	Files []string
@@ -183,6 +186,11 @@ func NewProtection(w Writes, git GitPlaces) (*Protection, error) {
 	}
 	for _, dir := range git.Dirs {
 		p.gitDirs = append(p.gitDirs, foldAll(dir))
+	}
+	for _, dir := range append([]string{""}, git.Works...) {
+		if !slices.Contains(git.Dirs, dir) {
+			p.tops = append(p.tops, foldAll(dir))
+		}
 	}
 	return p, nil
 }
@@ -262,6 +270,9 @@ func (p *Protection) Protects(rel string) (Rule, bool) {
 		return p.rules[i].rule, true
 	}
 	if p.git && !allowed {
+		if p.isHead(names) {
+			return Rule{Pattern: "HEAD", Group: "git", Why: "git takes the directory for a repository by it, where its own is broken"}, true
+		}
 		if name := p.gitEntry(names); name != "" {
 			return Rule{Pattern: name, Group: "git", Why: Groups()[0].Why}, true
 		}

@@ -287,6 +287,34 @@ func TestMayLink(t *testing.T) {
 	}
 }
 
+// The top of a work tree is not made a repository, and other directories may be.
+func TestTopsAreNoRepositories(t *testing.T) {
+	p, err := NewProtection(Writes{}, GitPlaces{Works: []string{"a/Sub"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		p    *Protection
+		rel  string
+		want bool
+	}{
+		{p, "HEAD", true},
+		{p, "head", true},
+		{p, "head/x", false},
+		{p, "a/sub/HEAD", true},
+		{p, "a/HEAD", false},
+		{p, "a/sub/b/HEAD", false},
+		{p, ".git/HEAD", false},
+		{protection(t, Writes{}, ""), "HEAD", false},
+		{protection(t, Writes{Allow: []string{"@git"}}), "HEAD", false},
+		{protection(t, Writes{Allow: []string{"/HEAD"}}), "HEAD", false},
+	} {
+		if r, got := tt.p.Protects(tt.rel); got != tt.want || got && r.Entry() != "@git" {
+			t.Errorf("%s: %v by %+v, want %v", tt.rel, got, r, tt.want)
+		}
+	}
+}
+
 // What is protected below a link is so where the link leads to, and nothing else there.
 func TestInside(t *testing.T) {
 	p := protection(t, Writes{Protect: []string{"/deploy/keys/*.pem", "@ci"}, Allow: []string{".hg/hgrc", ".github/actions"}})

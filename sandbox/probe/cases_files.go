@@ -132,6 +132,7 @@ func writeCases() []Case {
 		sh("a link to a directory of configuration", `ln -s sub .config && echo "$1"`),
 		sh("switching on what git reads", `chmod 755 ../.git/config && chmod 644 ../.git/config && echo "$1"`, "git"),
 		sh("shutting what git reads", `chmod 0 ../.git/config && chmod 644 ../.git/config && echo "$1"`, "git"),
+		sh("what makes the project a repository in the place of its own", `echo ref: refs/heads/x > ../HEAD && rm ../HEAD && echo "$1"`, "git"),
 		sh("unpacking over it", "mkdir t && echo x > t/.env && tar cf t.tar -C t .env && tar xf t.tar", "tar"),
 	}
 }

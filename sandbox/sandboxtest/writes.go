@@ -149,6 +149,9 @@ func writeAttacks() []writeAttack {
 		{name: "a directory of configuration that a link leads to, replaced", script: "mkdir -p e/git; echo x > e/git/config; mv settings old; mv e settings"},
 		{name: "a file that a link leads to, made a directory", script: "rm AGENTS.md; mkdir -p AGENTS.md/hooks && echo x > AGENTS.md/hooks/a"},
 		{name: "a file that a link leads to, replaced by a directory", script: "mkdir -p e/hooks; echo x > e/hooks/a; rm AGENTS.md; mv e AGENTS.md"},
+		{name: "a repository at the top of the project", script: "mkdir -p objects refs; echo ref: refs/heads/x > HEAD"},
+		{name: "a repository at the top of the project, with a file moved", script: "echo ref: refs/heads/x > e; mv e HEAD"},
+		{name: "a repository at the top of a work tree", script: "ln -s refs/heads/x module/HEAD"},
 		{name: "the rules", script: "echo '!.env' > .gooseignore"},
 		{name: "a hook manager's", script: "mkdir .husky; echo x > .husky/pre-commit"},
 		{name: "what the configuration names as hooks", script: "echo x > tools/hooks/pre-commit"},
@@ -241,7 +244,7 @@ func outside(t *testing.T, dir, script string) (string, error) {
 // protectedFiles is everything in a project that the protection is about, with its content.
 func protectedFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/lib/lint.sh", "/libexec/lint.sh", "/nested/scripts", "/module/bin/filter", "/ide", "/conf/launch", "/env/rc", "/env/none", "/between", "/scripts/check", "/settings/git", "/AGENTS.md/hooks"}}, policy.GitPlaces{Dirs: []string{"store/apart"}})
+	p, err := policy.NewProtection(policy.Writes{Protect: []string{"/tools/hooks", "/shared.gitconfig", "/tools/diff.sh", "/bin/fsmonitor", "/lib/lint.sh", "/libexec/lint.sh", "/nested/scripts", "/module/bin/filter", "/ide", "/conf/launch", "/env/rc", "/env/none", "/between", "/scripts/check", "/settings/git", "/AGENTS.md/hooks"}}, policy.GitPlaces{Dirs: []string{"store/apart"}, Works: []string{"module"}})
 	if err != nil {
 		t.Fatal(err)
 	}

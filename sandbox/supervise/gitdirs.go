@@ -42,15 +42,16 @@ func gitPlaces(tree, toward string) (found policy.GitPlaces, err error) {
 		found.Dirs = append(found.Dirs, "")
 	}
 	for at := filepath.Dir(toward); at != "."; at = filepath.Dir(at) {
-		work := filepath.Join(tree, at)
-		g.repository(g.gitDir(work), work)
+		if work := filepath.Join(tree, at); g.has(work, ".git") {
+			g.repository(g.gitDir(work), work)
+		}
 	}
 	entry, _ := g.real(filepath.Join(tree, ".git"))
 	found.Dirs = append(found.Dirs, below(tree, entry)...)
 	found.Dirs = slices.DeleteFunc(append(found.Dirs, g.dirsIn(tree)...), isByName)
 	slices.Sort(found.Dirs)
 	found.Dirs = slices.Compact(found.Dirs)
-	found.Files = below(tree, g.named...)
+	found.Works, found.Files = below(tree, g.works...), below(tree, g.named...)
 	if g.err != nil {
 		return found, fmt.Errorf("reading git's configuration: %w", g.err)
 	}

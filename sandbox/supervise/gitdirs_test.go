@@ -87,6 +87,9 @@ func TestGitPlaces(t *testing.T) {
 			got, err := gitPlaces(tree, "deep/sub/dir/file")
 			slices.Sort(got.Files)
 			slices.Sort(tt.named)
+			if has := strings.HasPrefix(name, "repositories"); has != slices.Equal(got.Works, []string{"deep/sub", "deep"}) {
+				t.Errorf("work trees at %q", got.Works)
+			}
 			if err != nil || !slices.Equal(got.Dirs, tt.dirs) || !slices.Equal(got.Files, tt.named) {
 				t.Errorf("got %q, %q, %v, want %q, %q", got.Dirs, got.Files, err, tt.dirs, tt.named)
 			}

@@ -64,6 +64,7 @@ type gitReader struct {
 	seen  map[string]bool
 	named []string // paths, absolute
 	dirs  []string // git directories, absolute, that have work trees
+	works []string // tops of these, absolute
 	known map[string]bool
 	err   error // why not all is known, the first reason
 }
@@ -228,7 +229,7 @@ func (g *gitReader) repository(dir, tree string) {
 		r.common = from(dir, strings.TrimSpace(string(text)))
 	}
 	if dir != tree {
-		g.dirs = append(g.dirs, r.dir, r.common)
+		g.dirs, g.works = append(g.dirs, r.dir, r.common), append(g.works, tree)
 	}
 	for _, in := range slices.Compact([]string{r.dir, r.common}) {
 		for _, name := range []string{"config", "config.worktree", "hooks", "modules", "worktrees", "commondir", "remotes", "branches"} {

@@ -62,7 +62,7 @@ func (c *closure) protectNamed() (found sandbox.Repositories, err error) {
 	for i := range c.guarded {
 		tree := c.guarded[i].tree
 		c.guarded[i].closeLinked(below(tree, closed...))
-		more := policy.GitPlaces{Dirs: r.dirsIn(tree), Files: below(tree, r.named...), Linked: below(tree, linked...), Beyond: beyond[tree]}
+		more := policy.GitPlaces{Dirs: r.dirsIn(tree), Works: below(tree, r.works...), Files: below(tree, r.named...), Linked: below(tree, linked...), Beyond: beyond[tree]}
 		if err := c.protectPlaces(&c.guarded[i], more); err != nil {
 			return found, err
 		}
@@ -176,7 +176,7 @@ func (c *closure) protectPlaces(g *guarded, more policy.GitPlaces) error {
 		return len(*all) > before
 	}
 	git := &g.git
-	added := []bool{add(&git.Dirs, more.Dirs), add(&git.Files, more.Files), add(&git.Linked, more.Linked), add(&git.Beyond, more.Beyond)}
+	added := []bool{add(&git.Dirs, more.Dirs), add(&git.Works, more.Works), add(&git.Files, more.Files), add(&git.Linked, more.Linked), add(&git.Beyond, more.Beyond)}
 	switch {
 	case len(git.Files)+len(git.Linked)+len(git.Beyond) > maxGitNamed:
 		return errNamed
