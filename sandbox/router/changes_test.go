@@ -358,6 +358,10 @@ func TestATurnThatIsNotKept(t *testing.T) {
 	if err := errors.Join(os.Remove(turns[0]), os.Rename(turns[0]+"-away", turns[0])); err != nil {
 		t.Fatal(err)
 	}
+	p.turnUpdates(t, "/diff")
+	if said := p.said(p.id); !strings.Contains(said, "+++ b/junk") || !strings.Contains(said, "It is not kept yet") {
+		t.Errorf("said is %s", said)
+	}
 	p.turnUpdates(t, "/undo")
 	if _, err := os.Stat(filepath.Join(p.dir, "junk")); err == nil || p.read(t, "a.txt") != "good work\n" {
 		t.Errorf("a.txt says %q, junk: %v", p.read(t, "a.txt"), err)
