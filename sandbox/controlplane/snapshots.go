@@ -285,6 +285,9 @@ func (p *Plane) restoreRun(ctx context.Context, run *Run, s snapshot) (before sn
 	if err = empty(root); err == nil {
 		err = unpack(ctx, root, f, uid, gid)
 	}
+	if err == nil {
+		err = flush(root) // before the mark goes: power may be lost
+	}
 	if err != nil {
 		p.log.Error("a snapshot was not restored to its end", "run", run.RunID, "snapshot", s.ID, "before", before.ID, "error", err)
 		return before, fail(http.StatusInternalServerError, "the workspace is not whole, as restoring snapshot %d in it has failed: %v; restore a snapshot again (what was there is snapshot %d)", s.ID, err, before.ID)
