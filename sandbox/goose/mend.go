@@ -16,7 +16,7 @@ const (
 	// liveLimit bounds the output of a running tool that is kept to be shown, in bytes.
 	liveLimit = 32 << 10
 	// callLimit bounds the calls that are kept: those of a cancelled turn never end.
-	// When there are more, all are forgotten and their later updates pass as they are.
+	// When there are more, the oldest is forgotten and its later updates pass as they are.
 	callLimit = 64
 	// maxInput bounds the input that is kept of a call, in bytes.
 	maxInput = 1 << 20
@@ -125,10 +125,10 @@ func (m *mender) toolCall(update json.RawMessage) json.RawMessage {
 		_, c.edit = acpagent.EditOf(u.RawInput)
 		c.texts += len(u.RawInput)
 	}
-	if len(m.calls) >= callLimit {
-		clear(m.calls)
-	}
 	m.calls[u.ToolCallID] = c
+	if len(m.calls) > callLimit {
+		delete(m.calls, m.oldest())
+	}
 	acpagent.Bound(maps.Values(m.calls))
 	set := map[string]any{}
 	if own && u.Kind == "" {
@@ -141,6 +141,17 @@ func (m *mender) toolCall(update json.RawMessage) json.RawMessage {
 		set["locations"] = []map[string]string{{"path": c.input.Path}} // made absolute by the relay
 	}
 	return acp.WithFields(update, set)
+}
+
+// oldest is the id of the call that came first.
+func (m *mender) oldest() (id string) {
+	first := m.count + 1
+	for other, c := range m.calls {
+		if c.number < first {
+			id, first = other, c.number
+		}
+	}
+	return id
 }
 
 func (m *mender) toolCallUpdate(update json.RawMessage) json.RawMessage {

@@ -232,14 +232,14 @@ func TestMendLeavesAlone(t *testing.T) {
 	}
 }
 
-// Calls that never end, as of cancelled turns, do not add up.
+// Calls that never end, as of cancelled turns, do not add up: the oldest are forgotten.
 func TestCallsThatNeverEnd(t *testing.T) {
 	m := newMender()
-	for i := range 10 * callLimit {
+	for i := range 10*callLimit + 1 {
 		begin(m, fmt.Sprint(i), "shell", `{}`)
 	}
-	if len(m.calls) > callLimit {
-		t.Errorf("%d calls are kept", len(m.calls))
+	if _, kept := m.calls[fmt.Sprint(9*callLimit+1)]; len(m.calls) != callLimit || !kept {
+		t.Errorf("%d calls are kept, the newest %d among them: %v", len(m.calls), callLimit, kept)
 	}
 }
 
