@@ -98,6 +98,7 @@ func TestFilter(t *testing.T) {
 		{"a subvolume of btrfs, high word set", unknownRequest, unix.SYS_IOCTL, []uint64{0, 0x5000940e | 1<<32}},
 		{"a snapshot of bcachefs", unknownRequest, unix.SYS_IOCTL, []uint64{0, 0x4020bc10}},
 		{"a copy of ocfs2", unknownRequest, unix.SYS_IOCTL, []uint64{0, copyByName}},
+		{"attributes of fat", unknownRequest, unix.SYS_IOCTL, []uint64{0, setFATAttributes}},
 		{"a directory without case", unknownRequest, unix.SYS_IOCTL, []uint64{0, unix.FS_IOC_SETFLAGS}},
 		{"a file that nobody can write any more", unknownRequest, unix.SYS_IOCTL, []uint64{0, enableVerity}},
 		{"a directory that is encrypted", unknownRequest, unix.SYS_IOCTL, []uint64{0, unix.FS_IOC_SET_ENCRYPTION_POLICY}},

@@ -10,6 +10,7 @@ const (
 	encryptDirectory  = 0x800c6613 // FS_IOC_SET_ENCRYPTION_POLICY, and with a newer policy
 	encryptDirectory2 = 0xc0406613
 	copyByName        = 0x40186f04 // OCFS2_IOC_REFLINK
+	setFATAttributes  = 0x40047211 // FAT_IOCTL_SET_ATTRIBUTES
 )
 
 // The requests of a file system of its own, by the byte that all of them have.
@@ -26,7 +27,7 @@ const (
 // (fscrypt) are the user's, wherever these are: to remove one locks them outside, too.
 func refusedRequests() []uint32 {
 	return []uint32{
-		unix.FS_IOC_SETFLAGS, setFlags32, setExtendedFlags, enableVerity, encryptDirectory, encryptDirectory2, copyByName,
+		unix.FS_IOC_SETFLAGS, setFlags32, setExtendedFlags, enableVerity, encryptDirectory, encryptDirectory2, copyByName, setFATAttributes,
 		unix.FS_IOC_ADD_ENCRYPTION_KEY, unix.FS_IOC_REMOVE_ENCRYPTION_KEY, unix.FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS,
 	}
 }
