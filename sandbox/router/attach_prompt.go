@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,12 +91,21 @@ func (a *attachment) deliver(ctx context.Context, prompt []acp.ContentBlock) (d 
 	}
 	d = a.await()
 	a.keep(context.WithoutCancel(ctx), text)
+	if slices.ContainsFunc(prompt, holdsMore) {
+		a.send(ctx, thought("The loop gets what is attached by its name only; the agent can read files that are in the workspace."))
+	}
 	if loop.idle() {
 		a.forget(d)
 		return nil, a.hindrance(&loop, nil)
 	}
 	a.send(ctx, thought("The loop has the message for its next iteration."))
 	return d, ""
+}
+
+// holdsMore reports whether a block has more in it than plainText says.
+func holdsMore(block acp.ContentBlock) bool {
+	kind := acp.ParseContentBlock(block).Type
+	return kind != "text" && kind != "resource_link"
 }
 
 // keep writes what the person said into the thread. One that cannot be written is

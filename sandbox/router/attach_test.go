@@ -238,6 +238,34 @@ func TestAttachPrompt(t *testing.T) {
 	}
 }
 
+// The person learns that the loop does not get what is attached to a message.
+func TestAttachPromptWithAttachments(t *testing.T) {
+	for _, tt := range []struct {
+		block string
+		told  bool
+	}{
+		{`{"type":"resource_link","name":"a","uri":"file:///a"}`, false},
+		{`{"type":"resource","resource":{"uri":"file:///a","text":"a text"}}`, true},
+		{`{"type":"image","mimeType":"image/png","data":"AAAA"}`, true},
+	} {
+		l := newLoopRig(t)
+		l.attach(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = l.editor.Conn.Prompt(ctx, &acp.PromptRequest{SessionID: l.id, Prompt: []acp.ContentBlock{acp.TextBlock("look"), acp.ContentBlock(tt.block)}})
+		}()
+		l.waitText(t, "has the message")
+		told := slices.ContainsFunc(texts(l.editor.Updates(l.id)), func(s string) bool { return strings.Contains(s, "by its name only") })
+		if told != tt.told {
+			t.Errorf("%s: told %t", tt.block, told)
+		}
+		cancel()
+		<-ended
+	}
+}
+
 // Messages arrive in the order of the prompts, and one iteration can answer them all.
 func TestAttachPromptsInOrder(t *testing.T) {
 	l := newLoopRig(t)
