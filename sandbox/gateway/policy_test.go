@@ -283,34 +283,44 @@ func TestCallsThatWaitUseNothing(t *testing.T) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})}})
-	ctx, giveUp := context.WithCancel(t.Context())
-	defer giveUp()
 	const running, waiting = 4, 3
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for range running + waiting {
-		wg.Go(func() {
-			if res, err := d.client.Do(d.request(ctx, strings.NewReader(`{"model":"m"}`))); err == nil {
-				_ = res.Body.Close()
-			}
-		})
+	call := func(times int) (giveUp func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		for range times {
+			wg.Go(func() {
+				if res, err := d.client.Do(d.request(ctx, strings.NewReader(`{"model":"m"}`))); err == nil {
+					_ = res.Body.Close()
+				}
+			})
+		}
+		return cancel
 	}
+	counted := func() (n int) {
+		for _, e := range d.events.all {
+			if e.Usage != nil {
+				n++
+			}
+		}
+		return n
+	}
+	endRunning := call(running)
+	defer endRunning()
 	for range running {
 		<-arrived
 	}
+	endWaiting := call(waiting)
+	defer endWaiting()
 	d.events.last(t, running+waiting) // all have begun
-	giveUp()
-	if spent := d.events.last(t, 2*(running+waiting)); spent.Kind != gateway.Cancelled {
-		t.Errorf("ended as %s", spent.Kind)
+	endWaiting()
+	if spent := d.events.last(t, running+2*waiting); spent.Kind != gateway.Cancelled || counted() != 0 {
+		t.Errorf("ended as %s, and %d calls were counted that waited", spent.Kind, counted())
 	}
-	counted := 0
-	for _, e := range d.events.all {
-		if e.Usage != nil {
-			counted++
-		}
-	}
-	if counted != running {
-		t.Errorf("%d calls were counted, want %d", counted, running)
+	endRunning()
+	d.events.last(t, 2*(running+waiting))
+	if counted() != running {
+		t.Errorf("%d calls were counted, want %d", counted(), running)
 	}
 }
 
