@@ -51,7 +51,7 @@ func procCases() []Case {
 		sh("the environments of all", `cat /proc/[0-9]*/environ /proc/[0-9]*/task/*/environ 2>/dev/null | tr '\0' '\n'`),
 		sh("the arguments of all", `grep -l "$VICTIMNAME" /proc/[0-9]*/cmdline 2>/dev/null | grep -v "/proc/$$/" | grep -q "/proc/$VICTIM/" && echo "$1"`),
 		do("the memory of all", "memory-of-all"),
-		sh("mapped files of all", `for d in /proc/[0-9]*/map_files/*; do case "$(readlink "$d")" in */secret) cat "$d"; esac; done 2>/dev/null; cat /proc/$VICTIM/root$BESIDE/secret`),
+		sh("mapped files of all", `find /proc/[0-9]*/map_files -lname "*/secret" -exec cat {} + 2>/dev/null; cat /proc/$VICTIM/root$BESIDE/secret`, "find"),
 		read("/proc/kcore"), read("/proc/kallsyms"), read("/proc/keys"), read("/proc/key-users"), read("/proc/timer_list"), read("/proc/sched_debug"),
 		read("/proc/slabinfo"), read("/proc/vmallocinfo"), read("/proc/pagetypeinfo"), read("/proc/iomem"), read("/proc/ioports"), read("/proc/kpagecount"), read("/proc/kpageflags"), read("/proc/interrupts"),
 		read("/sys/firmware"), read("/sys/kernel/debug"), read("/sys/kernel/security"), read("/sys/block"), read("/sys/module"), read("/sys/devices/virtual/dmi"),
