@@ -246,7 +246,7 @@ func (b *bench) coldStart() {
 	for _, driver := range []string{"local", "docker"} {
 		for _, agent := range []string{"goose", "opencode"} {
 			var s samples
-			for range b.runs(5) {
+			for range b.rounds(5, 1) { // it has no limit
 				c := start(b.t, b.ganderIn(agent, driver))
 				c.open(c.cmd.Dir)
 				c.finish("Hello.", nil)
