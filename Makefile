@@ -75,7 +75,7 @@ help: ## print this
 STATIC := -tags netgo,osusergo,embedded -ldflags '$(LDFLAGS) -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"'
 
 # What a build with the tag embedded carries.
-SUPERVISOR := sandbox/local/program
+SUPERVISOR := sandbox/drivers/local/program
 
 .PHONY: supervisor
 supervisor:
@@ -114,7 +114,7 @@ fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIM
 	$(CLOCK)
 	@grep -rHo --exclude-dir=node_modules --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort \
 	  | sed -E 's|^(.*)/[^/]*:func (.*)|\1 \2|' \
-	  | xargs -P "$$(nproc)" -n 2 bash -c 't=$(FUZZTIME_REST); case "$$0 $$1" in *" FuzzStream"|*" FuzzDispatch"|./developer/editor*|./developer/shell*|./sandbox/ignore*) t=$(FUZZTIME) ;; esac; GO="$(GO)" exec .ci/fuzz "$$0" "$$1" "$$t"'
+	  | xargs -P "$$(nproc)" -n 2 bash -c 't=$(FUZZTIME_REST); case "$$0 $$1" in *" FuzzStream"|*" FuzzDispatch"|./developer/editor*|./developer/shell*|./sandbox/rules/ignore*) t=$(FUZZTIME) ;; esac; GO="$(GO)" exec .ci/fuzz "$$0" "$$1" "$$t"'
 
 .PHONY: soak
 soak: export GANDER_EVERYWHERE := 1
@@ -164,35 +164,35 @@ UNIT   := GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPEN
 PROOFS := ^(TestProbe|TestLimits|TestFilesInMemory|TestKills)$$
 # Packages whose tests start programs, each slow to start with the detector: they have it in races.
 # Two run at once, in this order, so that the longest do not come last.
-PLAIN  := sandbox/local sandbox/docker conformance/mcp conformance/acp cmd/dist
+PLAIN  := sandbox/drivers/local sandbox/drivers/docker conformance/mcp conformance/acp cmd/dist
 
 .PHONY: races
 races: # with the race detector what unit has not, or without it: twenty minutes and more
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -skip '$(PROOFS)' ./sandbox/local ./sandbox/docker
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -run '^(TestScripts|TestUses)$$' ./cmd/gander ./sandbox/enforce
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -skip '$(PROOFS)' ./sandbox/drivers/local ./sandbox/drivers/docker
+	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -run '^(TestScripts|TestUses)$$' ./cmd/gander ./sandbox/inside/enforce
 
 .PHONY: proofs
 proofs: supervisor # as released: repetitions that the race detector would make slow, and the catalogue of escapes
 	$(CLOCK)
 	@# One after the other what uses up the processes of a user, and only then the rest.
-	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestFilesInMemory|TestEmbedded|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestFilesInMemory|TestEmbedded|TestAsOrdinaryUser)$$' ./sandbox/drivers/local ./sandbox/drivers/docker
 	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/drivers/local ./sandbox/drivers/docker
 	GANDER_CHECK=1 GANDER_SHELL_CANCELS='$(SHELL_CANCELS)' GANDER_SHELL_CALLS='$(SHELL_CALLS)' \
 	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestCancel|TestNoGrowth)$$' ./developer/shell
 	GANDER_CHECK=1 GANDER_SANDBOX_KILLS='$(SANDBOX_KILLS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKills|TestAsOrdinaryUser)$$' ./sandbox/local ./sandbox/docker
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKills|TestAsOrdinaryUser)$$' ./sandbox/drivers/local ./sandbox/drivers/docker
 	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestUses|TestHostReplaces|TestEnforcesOrdinaryUser)$$' ./sandbox/enforce
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestUses|TestHostReplaces|TestEnforcesOrdinaryUser)$$' ./sandbox/inside/enforce
 	GANDER_CHECK=1 GANDER_STORE_KILLS='$(STORE_KILLS)' GANDER_POWER_LOSSES='$(POWER_LOSSES)' \
 	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKilledAnywhere|TestPowerLoss|TestListOfTenThousand|TestHundredThousandEntries|TestSharedFlushes)$$' ./sessions
 	GANDER_CHECK=1 GANDER_LOOP_EVENTS='$(LOOP_EVENTS)' GANDER_LIVE_SECONDS='$(LIVE_SECONDS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLargeDatabase|TestManyLiveClients)$$' ./sandbox/controlplane
+	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLargeDatabase|TestManyLiveClients)$$' ./sandbox/unattended/controlplane
 	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestTenThousandTokens$$' ./cmd/gander
 
 .PHONY: podman
 podman: build docker $(AGENTS) # the docker sandbox with Podman in Docker's place, and an image that is built twice
-	GANDER_CHECK=1 .ci/podman $(GO) test -count=1 -timeout '$(E2E_TIMEOUT)' -skip '^(TestProbe|TestKills)$$' ./sandbox/docker
+	GANDER_CHECK=1 .ci/podman $(GO) test -count=1 -timeout '$(E2E_TIMEOUT)' -skip '^(TestProbe|TestKills)$$' ./sandbox/drivers/docker
 	.ci/podman bash -c 'id() { docker image inspect -f "{{.Id}}" goku-sandbox-goose; }; \
 	  bin/gander sandbox build --context sandbox goose; first="$$(id)"; bin/gander sandbox build --context sandbox --no-cache goose; test "$$first" = "$$(id)"'
 

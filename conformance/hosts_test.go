@@ -37,9 +37,9 @@ var mayHold = []struct {
 	what  []string
 	why   string
 }{
-	{regexp.MustCompile(`^sandbox/egress/`), []string{registryHost}, "the lists of hosts that a person may allow by one word are there"},
-	{regexp.MustCompile(`^sandbox/sandboxtest/site[.]go$`), []string{registryHost}, "a site of a test answers under the names of these lists"},
-	{regexp.MustCompile(`^sandbox/sandboxtest/tools[.]go$`), []string{registryHost, registrySetting}, "the real tools are sent to that site, and not where this machine's settings send them"},
+	{regexp.MustCompile(`^sandbox/outbound/egress/`), []string{registryHost}, "the lists of hosts that a person may allow by one word are there"},
+	{regexp.MustCompile(`^sandbox/trials/sandboxtest/site[.]go$`), []string{registryHost}, "a site of a test answers under the names of these lists"},
+	{regexp.MustCompile(`^sandbox/trials/sandboxtest/tools[.]go$`), []string{registryHost, registrySetting}, "the real tools are sent to that site, and not where this machine's settings send them"},
 	{regexp.MustCompile(`^conformance/hosts_test[.]go$`), []string{registryHost, registrySetting, lockedPlace, folderBeside}, "what is looked for is planted there"},
 }
 

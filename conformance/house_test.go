@@ -19,12 +19,12 @@ var forbidden = []struct {
 }{
 	{regexp.MustCompile(`\bos\.(Getenv|LookupEnv|Environ|Setenv)\(`), "only cmd reads the environment; take a value in Options", nil},
 	{regexp.MustCompile(`\bos\.Stdout\b|\bfmt\.Print`), "stdout belongs to the protocol", []string{
-		"sandbox/supervise/direct_other.go", // a supervisor's stdout is its stream to the host
+		"sandbox/inside/supervise/direct_other.go", // a supervisor's stdout is its stream to the host
 	}},
 	{regexp.MustCompile(`\bslog\.(Default|SetDefault|Debug|Info|Warn|Error)\(`), "a logger is passed in", nil},
 	{regexp.MustCompile(`(?m)^func init\(\)`), "no init: say it where it is used", nil},
 	{regexp.MustCompile(`\bos\.Exit\(|\blog\.Fatal`), "return the error; only cmd ends the process", []string{
-		"sandbox/supervise/supervisor_linux.go", // it is the first process of a sandbox: its exit is what ends the sandbox
+		"sandbox/inside/supervise/supervisor_linux.go", // it is the first process of a sandbox: its exit is what ends the sandbox
 	}},
 }
 
@@ -40,13 +40,13 @@ func TestHouseRules(t *testing.T) {
 
 func TestBrokenFindsThem(t *testing.T) {
 	bad, err := broken(fstest.MapFS{
-		"acp/a.go":             {Data: []byte("package acp\n\nvar home = os.Getenv(\"HOME\")\n")},
-		"acp/b.go":             {Data: []byte("package acp\n\nfunc init() {}\n")},
-		"sandbox/local/a.go":   {Data: []byte("package local\n\nfunc f() { fmt.Println() }\n")},
-		"sandbox/local/b.go":   {Data: []byte("package local\n\n// os.Getenv( in a comment is talk.\n")},
-		"acp/a_test.go":        {Data: []byte("package acp\n\nvar home = os.Getenv(\"HOME\")\n")},
-		"cmd/gander/main.go":   {Data: []byte("package main\n\nvar home = os.Getenv(\"HOME\")\n")},
-		"conformance/e2e/a.go": {Data: []byte("package e2e\n\nvar home = os.Getenv(\"HOME\")\n")},
+		"acp/a.go":                   {Data: []byte("package acp\n\nvar home = os.Getenv(\"HOME\")\n")},
+		"acp/b.go":                   {Data: []byte("package acp\n\nfunc init() {}\n")},
+		"sandbox/drivers/local/a.go": {Data: []byte("package local\n\nfunc f() { fmt.Println() }\n")},
+		"sandbox/drivers/local/b.go": {Data: []byte("package local\n\n// os.Getenv( in a comment is talk.\n")},
+		"acp/a_test.go":              {Data: []byte("package acp\n\nvar home = os.Getenv(\"HOME\")\n")},
+		"cmd/gander/main.go":         {Data: []byte("package main\n\nvar home = os.Getenv(\"HOME\")\n")},
+		"conformance/e2e/a.go":       {Data: []byte("package e2e\n\nvar home = os.Getenv(\"HOME\")\n")},
 	})
 	if err != nil {
 		t.Fatal(err)

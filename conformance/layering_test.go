@@ -22,18 +22,18 @@ var layers = []string{"cmd", "mcp", "developer", "sandbox", "sessions", "acp"}
 
 // Packages that never meet except in cmd: each can be understood, and removed, alone.
 var strangers = [][]string{
-	{"sandbox/local", "sandbox/docker"},
+	{"sandbox/drivers/local", "sandbox/drivers/docker"},
 	{"sandbox/goose", "sandbox/opencode"},
-	{"sandbox/local", "sandbox/goose", "sandbox/router"},
-	{"sandbox/docker", "sandbox/opencode", "sandbox/router"},
-	{"sandbox/loop", "sandbox/goose"},
-	{"sandbox/loop", "sandbox/opencode"},
-	{"sandbox/loop", "sandbox/router"},
+	{"sandbox/drivers/local", "sandbox/goose", "sandbox/router"},
+	{"sandbox/drivers/docker", "sandbox/opencode", "sandbox/router"},
+	{"sandbox/unattended/loop", "sandbox/goose"},
+	{"sandbox/unattended/loop", "sandbox/opencode"},
+	{"sandbox/unattended/loop", "sandbox/router"},
 }
 
 // Packages that import nothing of ours.
 var leaves = []string{
-	"acp", "conformance/harness", "conformance/model", "conformance/sitetest", "sandbox/doorway", "sandbox/ignore", "sandbox/permit", "sandbox/policy", "sandbox/skills", "sandbox/telemetry",
+	"acp", "conformance/harness", "conformance/model", "conformance/sitetest", "sandbox/outbound/doorway", "sandbox/rules/ignore", "sandbox/rules/permit", "sandbox/rules/policy", "sandbox/skills", "sandbox/telemetry",
 }
 
 // Packages of conformance that tests of others may use.
@@ -44,13 +44,13 @@ var forOthersTests = []string{"conformance/model", "conformance/browsertest", "c
 var thirdParty = map[string][]string{
 	"github.com/sourcegraph/jsonrpc2":            {"acp", "conformance/bench"}, // the bench builds the plain proxy it compares with
 	"github.com/mark3labs/mcp-go":                {"mcp", "conformance/e2e"},   // e2e serves tools to the agents with it
-	"github.com/hashicorp/yamux":                 {"sandbox/supervise"},
-	"github.com/fsnotify/fsnotify":               {"sandbox/ignore", "cmd"},
-	"github.com/sabhiram/go-gitignore":           {"sandbox/ignore", "conformance/bench"}, // the bench compares with it as it is
-	"github.com/moby/moby":                       {"sandbox/docker"},
-	"github.com/docker/docker":                   {"sandbox/docker"},
-	"github.com/containerd/errdefs":              {"sandbox/docker"}, // how the Docker client names its errors
-	"github.com/gofrs/flock":                     {"sessions", "sandbox/changes", "sandbox/local", "sandbox/registry", "sandbox/permit", "sandbox/keeper", "cmd"},
+	"github.com/hashicorp/yamux":                 {"sandbox/inside/supervise"},
+	"github.com/fsnotify/fsnotify":               {"sandbox/rules/ignore", "cmd"},
+	"github.com/sabhiram/go-gitignore":           {"sandbox/rules/ignore", "conformance/bench"}, // the bench compares with it as it is
+	"github.com/moby/moby":                       {"sandbox/drivers/docker"},
+	"github.com/docker/docker":                   {"sandbox/drivers/docker"},
+	"github.com/containerd/errdefs":              {"sandbox/drivers/docker"}, // how the Docker client names its errors
+	"github.com/gofrs/flock":                     {"sessions", "sandbox/router/changes", "sandbox/drivers/local", "sandbox/drivers/registry", "sandbox/rules/permit", "sandbox/unattended/keeper", "cmd"},
 	"github.com/google/uuid":                     {"sandbox", "sessions"},
 	"github.com/natefinch/atomic":                {"sandbox", "sessions", "cmd"},
 	"github.com/jezek/xgb":                       {"developer/screen"},
@@ -61,24 +61,24 @@ var thirdParty = map[string][]string{
 	"github.com/tailscale/hujson":                {"cmd"},
 	"go.yaml.in/yaml/v3":                         {"cmd"},
 	"golang.org/x/term":                          {"cmd"},
-	"mvdan.cc/sh":                                {"developer/guard", "sandbox/permit"},
+	"mvdan.cc/sh":                                {"developer/guard", "sandbox/rules/permit"},
 	"github.com/bluekeyes/go-gitdiff":            {"developer/editor"},
-	"golang.org/x/net":                           {"cmd", "sandbox/gateway", "sandbox/enforce"}, // there: the interpreter of filters, in a test
+	"golang.org/x/net":                           {"cmd", "sandbox/outbound/gateway", "sandbox/inside/enforce"}, // there: the interpreter of filters, in a test
 	"golang.org/x/image":                         {"developer"},
-	"golang.org/x/text":                          {"sandbox/ignore"}, // names that macOS takes for the same
+	"golang.org/x/text":                          {"sandbox/rules/ignore"}, // names that macOS takes for the same
 	"golang.org/x/sys":                           {"sandbox", "developer", "sessions", "cmd", "conformance/bench"},
 	"github.com/tree-sitter":                     {"developer/analyze"}, // parsers; a grammar each
 	"github.com/tree-sitter-grammars":            {"developer/analyze"},
 	"github.com/alexaandru/go-sitter-forest":     {"developer/analyze"},
-	"github.com/coder/acp-go-sdk":                {"conformance/e2e"}, // a client of other people
-	"github.com/chromedp":                        nil,                 // drives the browser in tests of the dashboard
-	"github.com/google/go-cmp":                   nil,                 // nil: tests and packages for tests
-	"github.com/rogpeppe/go-internal/diff":       {"sandbox/changes"}, // unified differences, also of hostile texts in linear time
+	"github.com/coder/acp-go-sdk":                {"conformance/e2e"},        // a client of other people
+	"github.com/chromedp":                        nil,                        // drives the browser in tests of the dashboard
+	"github.com/google/go-cmp":                   nil,                        // nil: tests and packages for tests
+	"github.com/rogpeppe/go-internal/diff":       {"sandbox/router/changes"}, // unified differences, also of hostile texts in linear time
 	"github.com/rogpeppe/go-internal/testscript": nil,
 	"github.com/rogpeppe/go-internal/txtar":      nil,
 	"go.uber.org/goleak":                         nil,
-	"github.com/coder/websocket":                 {"sandbox/controlplane"},             // the live streams; no dependencies of its own
-	"modernc.org/sqlite":                         {"sessions", "sandbox/controlplane"}, // sessions: measured beside, in a test
+	"github.com/coder/websocket":                 {"sandbox/unattended/controlplane"},             // the live streams; no dependencies of its own
+	"modernc.org/sqlite":                         {"sessions", "sandbox/unattended/controlplane"}, // sessions: measured beside, in a test
 }
 
 func TestLayering(t *testing.T) {
@@ -104,21 +104,21 @@ func TestLayeringFindsPlantedImports(t *testing.T) {
 		{"upward from a sub-folder", "sandbox/goose/a.go", module + "/cmd/gander", true},
 		{"upward from a platform file", "acp/a_windows.go", module + "/sandbox", true},
 		{"upward from a test", "acp/a_test.go", module + "/sandbox", true},
-		{"downward", "cmd/gander/a.go", module + "/sandbox/local", false},
-		{"own folder", "sandbox/goose/a.go", module + "/sandbox/acpagent", false},
+		{"downward", "cmd/gander/a.go", module + "/sandbox/drivers/local", false},
+		{"own folder", "sandbox/goose/a.go", module + "/sandbox/agents/acpagent", false},
 		{"an unknown top folder", "util/a.go", "fmt", true},
-		{"a leaf that imports", "sandbox/policy/a.go", module + "/acp", true},
+		{"a leaf that imports", "sandbox/rules/policy/a.go", module + "/acp", true},
 		{"strangers", "sandbox/goose/a.go", module + "/sandbox/opencode", true},
-		{"strangers, router and driver", "sandbox/router/a.go", module + "/sandbox/local", true},
+		{"strangers, router and driver", "sandbox/router/a.go", module + "/sandbox/drivers/local", true},
 		{"conformance imports ours", "conformance/a.go", module + "/acp", true},
-		{"the bench imports ours", "conformance/bench/a_test.go", module + "/sandbox/local", false},
+		{"the bench imports ours", "conformance/bench/a_test.go", module + "/sandbox/drivers/local", false},
 		{"conformance imports itself", "conformance/e2e/a.go", module + "/conformance/model", false},
 		{"conformance in a product package", "sandbox/a.go", module + "/conformance/model", true},
 		{"conformance in cmd", "cmd/gander/a.go", module + "/conformance/model", false},
 		{"the model in a test", "sandbox/a_test.go", module + "/conformance/model", false},
 		{"the browser in a test", "sandbox/a_test.go", module + "/conformance/browsertest", false},
 		{"the browser in the product", "cmd/gander/a.go", module + "/conformance/browsertest", true},
-		{"the site in a package for tests", "sandbox/sandboxtest/a.go", module + "/conformance/sitetest", false},
+		{"the site in a package for tests", "sandbox/trials/sandboxtest/a.go", module + "/conformance/sitetest", false},
 		{"more of conformance in a test", "sandbox/a_test.go", module + "/conformance/e2e", true},
 		{"third party at home", "acp/a.go", "github.com/sourcegraph/jsonrpc2", false},
 		{"third party away", "sandbox/a.go", "github.com/sourcegraph/jsonrpc2", true},

@@ -12,7 +12,7 @@ import (
 
 	"gander.dev/gander/developer/shell"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 // newShellRunner makes what runs the commands of a server's tools.

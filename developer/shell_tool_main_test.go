@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 // TestMain makes the test binary its own supervisor, as gander is.

@@ -9,7 +9,7 @@ import (
 
 	"gander.dev/gander/developer/files"
 	"gander.dev/gander/developer/guard"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 // SpacesOptions describe what the tools may see of the file system.

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"gander.dev/gander/developer/files"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 const treeSchema = `{

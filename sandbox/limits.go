@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // Limits bound what everything in one sandbox uses together. Zero is the driver's

@@ -1,6 +1,6 @@
 // Package sandbox holds the nouns of running an agent apart from the machine:
 // what a Driver makes, what a Sandbox can do, what an Agent is. It starts
-// nothing; drivers (sandbox/local), the supervisor (sandbox/supervise) and
+// nothing; drivers (sandbox/drivers/local), the supervisor (sandbox/inside/supervise) and
 // agents (sandbox/goose) are the packages below it.
 //
 // The words: a driver is only how a supervisor gets started and how the project
@@ -16,7 +16,7 @@ import (
 	"net"
 	"time"
 
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // ErrGone is returned by operations on a sandbox whose supervisor has ended.

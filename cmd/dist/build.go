@@ -60,7 +60,7 @@ func (r *release) build(ctx context.Context, p platform, to string) (cgo bool, e
 	tags, flags := "", "-s -w -X main.version="+r.version // elsewhere the system resolves names and users
 	if p.os == "linux" {
 		tags = "netgo,osusergo,embedded"
-		if err := r.goBuild(ctx, p, "", "-ldflags", "-s -w", "-o", "sandbox/local/program", "./cmd/supervisor"); err != nil {
+		if err := r.goBuild(ctx, p, "", "-ldflags", "-s -w", "-o", "sandbox/drivers/local/program", "./cmd/supervisor"); err != nil {
 			return false, err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"strings"
 
-	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/goose"
 	"gander.dev/gander/sandbox/opencode"
 )

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/registry"
 )
 
 // stage is what the audience of the demo sees.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/drivers/docker"
 )
 
 // dockerOptions are what the sandboxes in containers are made with.

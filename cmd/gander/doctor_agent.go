@@ -17,8 +17,8 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/docker"
-	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
 // examinedAgents are the one that answers by default and those that are installed.

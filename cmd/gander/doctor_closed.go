@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 // What is in the files of doctor's project.

@@ -7,7 +7,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/drivers/local"
 )
 
 // liar is a sandbox that says of itself that the kernel keeps closed files.

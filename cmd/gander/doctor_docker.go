@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/drivers/docker"
 )
 
 // examineDocker asks the daemon, and starts the agents' images.

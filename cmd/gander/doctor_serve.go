@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"gander.dev/gander/sandbox/keeper"
+	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/docker"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sessions"
 )
 

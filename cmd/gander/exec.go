@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/policy"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // Exit codes of commands that could not be run, as shells have them.

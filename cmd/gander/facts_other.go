@@ -2,7 +2,7 @@
 
 package main
 
-import "gander.dev/gander/sandbox/local"
+import "gander.dev/gander/sandbox/drivers/local"
 
 // examineKernel says what this system cannot do.
 func examineKernel() check {

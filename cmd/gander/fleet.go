@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"gander.dev/gander/sandbox/controlplane"
-	"gander.dev/gander/sandbox/gateway"
-	"gander.dev/gander/sandbox/keeper"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/outbound/gateway"
+	"gander.dev/gander/sandbox/unattended/controlplane"
+	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"gander.dev/gander/sandbox/controlplane"
-	"gander.dev/gander/sandbox/keeper"
+	"gander.dev/gander/sandbox/unattended/controlplane"
+	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 // The log of a run that could not be started is gone when its error is read.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/drivers/docker"
 )
 
 func (a *app) sandboxBuild() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/drivers/docker"
 )
 
 // A project may have files like those of gander's own checkout, and settings of npm that run

@@ -13,12 +13,12 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/egress"
-	"gander.dev/gander/sandbox/gateway"
-	"gander.dev/gander/sandbox/keeper"
-	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/outbound/egress"
+	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/keeper"
+	"gander.dev/gander/sandbox/unattended/loop"
 )
 
 // loopKeep is the hidden command of a run's host process, which gander serve starts.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/controlplane"
-	"gander.dev/gander/sandbox/controlplane/client"
-	"gander.dev/gander/sandbox/keeper"
+	"gander.dev/gander/sandbox/unattended/controlplane"
+	"gander.dev/gander/sandbox/unattended/controlplane/client"
+	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 func (a *app) loopCommand() *cobra.Command {

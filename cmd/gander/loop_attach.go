@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/controlplane"
-	"gander.dev/gander/sandbox/controlplane/client"
-	"gander.dev/gander/sandbox/keeper"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/unattended/controlplane"
+	"gander.dev/gander/sandbox/unattended/controlplane/client"
+	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 // loops are the runs of the home's control plane, for editors that attach to them. It

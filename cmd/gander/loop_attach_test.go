@@ -16,9 +16,9 @@ import (
 	"github.com/gofrs/flock"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/keeper"
 	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/keeper"
 	"gander.dev/gander/sessions"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/controlplane"
-	"gander.dev/gander/sandbox/controlplane/client"
 	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/controlplane"
+	"gander.dev/gander/sandbox/unattended/controlplane/client"
 )
 
 // logFlags are the flags of gander loop logs.

@@ -16,14 +16,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/acpagent"
-	"gander.dev/gander/sandbox/controlplane/client"
+	"gander.dev/gander/sandbox/agents/acpagent"
+	"gander.dev/gander/sandbox/drivers/local"
 	"gander.dev/gander/sandbox/goose"
-	"gander.dev/gander/sandbox/local"
-	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/inside/supervise"
 	"gander.dev/gander/sandbox/opencode"
-	"gander.dev/gander/sandbox/supervise"
 	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/controlplane/client"
+	"gander.dev/gander/sandbox/unattended/loop"
 )
 
 // The variables of a loop without a keeper; sandbox/.env.example explains them.

@@ -18,10 +18,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"gander.dev/gander/sandbox/controlplane"
-	"gander.dev/gander/sandbox/controlplane/planetest"
-	"gander.dev/gander/sandbox/controlplane/transcript"
 	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/controlplane"
+	"gander.dev/gander/sandbox/unattended/controlplane/planetest"
+	"gander.dev/gander/sandbox/unattended/controlplane/transcript"
 	"gander.dev/gander/sessions"
 )
 

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"gander.dev/gander/sandbox/controlplane/client"
-	"gander.dev/gander/sandbox/controlplane/planetest"
 	"gander.dev/gander/sandbox/goose"
-	"gander.dev/gander/sandbox/loop"
 	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/controlplane/client"
+	"gander.dev/gander/sandbox/unattended/controlplane/planetest"
+	"gander.dev/gander/sandbox/unattended/loop"
 )
 
 // chatterer is a loop.Runner whose agent prints lines and ends.

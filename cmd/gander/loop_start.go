@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/controlplane/client"
-	"gander.dev/gander/sandbox/loop"
+	"gander.dev/gander/sandbox/unattended/controlplane/client"
+	"gander.dev/gander/sandbox/unattended/loop"
 )
 
 // startFlags are the flags of gander loop start.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/controlplane"
 	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/controlplane"
 )
 
 func (a *app) loopStatus() *cobra.Command {

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/controlplane"
 	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/controlplane"
 )
 
 // A run whose workspace is not whole cannot go on, which is said before anything else.

@@ -13,8 +13,8 @@ import (
 
 	_ "gander.dev/gander/cmd/gander/internal/early" // a supervisor does not get to main
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/docker"
-	"gander.dev/gander/sandbox/probe"
+	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/trials/probe"
 )
 
 // version is set by the linker.

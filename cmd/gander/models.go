@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/gateway"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/outbound/gateway"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // What model.headers says goes out with every call, gander's own too.

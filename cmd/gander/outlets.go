@@ -14,11 +14,11 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/egress"
-	"gander.dev/gander/sandbox/gateway"
-	"gander.dev/gander/sandbox/permit"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/outbound/egress"
+	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/rules/permit"
+	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sessions"
 )
 

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/egress"
-	"gander.dev/gander/sandbox/gateway"
-	"gander.dev/gander/sandbox/keeper"
-	"gander.dev/gander/sandbox/permit"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/outbound/egress"
+	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/rules/permit"
+	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/unattended/keeper"
 	"gander.dev/gander/sessions"
 )
 

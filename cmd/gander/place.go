@@ -15,10 +15,10 @@ import (
 	"regexp"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/policy"
-	"gander.dev/gander/sandbox/project"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/rules/project"
 )
 
 // A place is a sandbox for a command of gander's own.

@@ -14,8 +14,8 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/policy"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // sandboxPolicy is the policy of a project, with what its trusted file adds to what

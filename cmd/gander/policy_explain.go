@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/docker"
-	"gander.dev/gander/sandbox/egress"
-	"gander.dev/gander/sandbox/project"
+	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/rules/project"
 )
 
 // explanation is what gander policy explain prints.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/ignore"
-	"gander.dev/gander/sandbox/policy"
-	"gander.dev/gander/sandbox/project"
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/rules/ignore"
+	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/rules/project"
 )
 
 // pathJudge explains paths of a project.

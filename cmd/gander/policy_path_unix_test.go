@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gander.dev/gander/sandbox/project"
+	"gander.dev/gander/sandbox/rules/project"
 )
 
 // The other names of a file are looked for in all directories but those that links lead

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/probe"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/trials/probe"
 )
 
 // probeFlags are the flags of gander sandbox probe.

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/goose"
 	"gander.dev/gander/sandbox/opencode"
 	"gander.dev/gander/sandbox/router"

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/docker"
-	"gander.dev/gander/sandbox/keeper"
-	"gander.dev/gander/sandbox/local"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/drivers/local"
+	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 func (a *app) sandboxCommand() *cobra.Command {

@@ -22,9 +22,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gander.dev/gander/conformance/model"
-	"gander.dev/gander/sandbox/probe"
-	"gander.dev/gander/sandbox/registry"
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/trials/probe"
 )
 
 // The test binary is gander too: a supervisor first, as main has it, or an attempt of

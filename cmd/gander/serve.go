@@ -17,10 +17,10 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/controlplane"
-	"gander.dev/gander/sandbox/controlplane/dashboard"
-	"gander.dev/gander/sandbox/controlplane/transcript"
-	"gander.dev/gander/sandbox/keeper"
+	"gander.dev/gander/sandbox/unattended/controlplane"
+	"gander.dev/gander/sandbox/unattended/controlplane/dashboard"
+	"gander.dev/gander/sandbox/unattended/controlplane/transcript"
+	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 // serveFlags are the flags of gander serve.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sessions"
 )
 

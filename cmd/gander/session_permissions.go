@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sandbox/rules/permit"
 )
 
 // permissionsDir is where answers are kept that hold for good.

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox/changes"
-	"gander.dev/gander/sandbox/ignore"
-	"gander.dev/gander/sandbox/project"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/router/changes"
+	"gander.dev/gander/sandbox/rules/ignore"
+	"gander.dev/gander/sandbox/rules/project"
 	"gander.dev/gander/sessions"
 )
 

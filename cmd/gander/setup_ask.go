@@ -19,7 +19,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/clients"
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
 // interview asks for everything; what is known already is the answer of who

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/gateway"
+	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sessions"
 )

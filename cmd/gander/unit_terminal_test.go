@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // What an agent or a project's file chooses is in errors, too.

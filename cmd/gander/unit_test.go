@@ -18,8 +18,8 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/gateway"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
 func TestPrintable(t *testing.T) {

@@ -16,16 +16,16 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/acpagent"
-	"gander.dev/gander/sandbox/changes"
-	"gander.dev/gander/sandbox/custom"
-	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/agents/acpagent"
+	"gander.dev/gander/sandbox/agents/custom"
+	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/drivers/local"
 	"gander.dev/gander/sandbox/goose"
-	"gander.dev/gander/sandbox/ignore"
-	"gander.dev/gander/sandbox/local"
 	"gander.dev/gander/sandbox/opencode"
-	"gander.dev/gander/sandbox/permit"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/router/changes"
+	"gander.dev/gander/sandbox/rules/ignore"
+	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sessions"
 )
 

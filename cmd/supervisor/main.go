@@ -1,5 +1,5 @@
 // Command supervisor is the supervisor alone, without the rest of gander, for package
-// sandbox/local, which carries it in builds with the tag embedded: a sandbox takes three
+// sandbox/drivers/local, which carries it in builds with the tag embedded: a sandbox takes three
 // processes of it, and a program of a tenth of the size starts in half the time and needs
 // less memory.
 package main
@@ -7,7 +7,7 @@ package main
 import (
 	"os"
 
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 func main() {

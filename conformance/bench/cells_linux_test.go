@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/docker"
+	"gander.dev/gander/sandbox/drivers/docker"
 )
 
 // image is what the container rows run in.

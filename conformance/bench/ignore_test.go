@@ -12,7 +12,7 @@ import (
 	gitignore "github.com/sabhiram/go-gitignore"
 
 	"gander.dev/gander/developer/files"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 // The rules of an ordinary project.

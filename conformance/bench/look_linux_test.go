@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"gander.dev/gander/sandbox/changes"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/router/changes"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 // clockStep is longer than what the change times of files go in.

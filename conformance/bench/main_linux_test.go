@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 // This program is also the other programs of the measurements, under these names.

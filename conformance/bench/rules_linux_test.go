@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/drivers/local"
 )
 
 // openerName is this program as one that opens and closes a file: openerName FILE TIMES.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/drivers/local"
 )
 
 // openSandbox makes a sandbox whose supervisor is bin/gander.

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 
 	"gander.dev/gander/developer/files"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 // gitIgnore leaves out of a walk what a project keeps out of git: what was built,

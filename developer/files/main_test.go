@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gander.dev/gander/developer/files"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -11,7 +11,7 @@ import (
 
 	"gander.dev/gander/developer/files"
 	"gander.dev/gander/developer/guard"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 // A yard is a project with hidden files, and a home beside it.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gander.dev/gander/developer/shell"
-	"gander.dev/gander/sandbox/sandboxtest/usertest"
+	"gander.dev/gander/sandbox/trials/sandboxtest/usertest"
 )
 
 // What commands do to survive. Each prints "ready" when it has done it; every

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 // outputs are pipes of our own that a command writes to, so that its output does not

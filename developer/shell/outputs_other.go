@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 // outputs are the supervisor's streams.

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/local"
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/drivers/local"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 // place is where commands run: a supervisor that is started when the first command

@@ -8,7 +8,7 @@
 //
 // # Processes
 //
-// Commands run below a supervisor (sandbox/supervise) of the Runner's own, started
+// Commands run below a supervisor (sandbox/inside/supervise) of the Runner's own, started
 // with the first command: a child process that is the reaper of last resort of
 // each command's descendants and dies with us, taking them along. That is so
 // inside a sandbox too. The supervisor that is there already could start our
@@ -43,7 +43,7 @@ import (
 	"sync"
 	"time"
 
-	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/drivers/local"
 )
 
 // Options configure a Runner. The zero value works, with an empty environment.

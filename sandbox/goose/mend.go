@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 var update = flag.Bool("update", false, "rewrite the mended updates in testdata")

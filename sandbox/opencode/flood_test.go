@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 // What is kept of all open calls together is bounded: the oldest pass as opencode says

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 // TestMain makes the test binary its own supervisor, as gander is.

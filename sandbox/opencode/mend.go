@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 // maxCalls bounds the open tool calls of a turn; a call over it replaces all.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 // OneShot implements sandbox.OneShot; Events reads what the command prints. Nobody is

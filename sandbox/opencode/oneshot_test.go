@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 // What opencode leaves behind in its temporary directory does not add up.

@@ -36,7 +36,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 // Name is opencode's word for --agent.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 // version is the opencode that this package is tested with.

@@ -11,7 +11,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 // finals are the last updates of tool calls, as their status and what else clients look at.

@@ -15,8 +15,8 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/conformance/model"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/gateway"
-	"gander.dev/gander/sandbox/local"
+	"gander.dev/gander/sandbox/drivers/local"
+	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
 // patience bounds what a real opencode does; the machine may be busy.

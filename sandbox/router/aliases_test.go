@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sessions"
 )
 

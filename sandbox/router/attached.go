@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/ignore"
-	"gander.dev/gander/sandbox/project"
+	"gander.dev/gander/sandbox/rules/ignore"
+	"gander.dev/gander/sandbox/rules/project"
 )
 
 // Editors put the content of files into prompts. They do not know what rules close, and

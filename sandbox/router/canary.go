@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/canary"
+	"gander.dev/gander/sandbox/outbound/canary"
 )
 
 // The values that Options.Canaries may return.

@@ -13,7 +13,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/acpagent"
+	"gander.dev/gander/sandbox/agents/acpagent"
 )
 
 const canaryToken = "tok-1a2b3c4d5e6f7g8h"

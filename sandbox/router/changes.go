@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/changes"
-	"gander.dev/gander/sandbox/ignore"
+	"gander.dev/gander/sandbox/router/changes"
+	"gander.dev/gander/sandbox/rules/ignore"
 	"gander.dev/gander/sessions"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sessions"
 )
 

@@ -18,11 +18,11 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/acpagent"
-	"gander.dev/gander/sandbox/ignore"
-	"gander.dev/gander/sandbox/policy"
-	"gander.dev/gander/sandbox/project"
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/agents/acpagent"
+	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/rules/ignore"
+	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/rules/project"
 )
 
 // Agents that are offered the editor's file system ask it for the text of files, and

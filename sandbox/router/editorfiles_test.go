@@ -15,7 +15,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // buffersEditor is an editor with unsaved text in every file that it is asked for.

@@ -11,7 +11,7 @@ import (
 	"net"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/doorway"
+	"gander.dev/gander/sandbox/outbound/doorway"
 )
 
 const (

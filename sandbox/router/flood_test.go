@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/doorway"
+	"gander.dev/gander/sandbox/outbound/doorway"
 )
 
 // What is kept of tool calls that never end is bounded, and each of them is ended.

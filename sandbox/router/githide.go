@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/policy"
-	"gander.dev/gander/sandbox/registry"
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // Where the policy's git is "hide", all object stores that it has are closed to the agent's

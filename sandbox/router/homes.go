@@ -13,7 +13,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/registry"
 )
 
 // What agents keep of their conversations is a part of their homes. Between two

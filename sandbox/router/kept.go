@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/changes"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sessions"
 )
 

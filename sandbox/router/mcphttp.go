@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"gander.dev/gander/sandbox/doorway"
+	"gander.dev/gander/sandbox/outbound/doorway"
 )
 
 // serverPath is the only path that a server has inside; what the editor's address

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/doorway"
+	"gander.dev/gander/sandbox/outbound/doorway"
 )
 
 // What an agent reaches of a server with an address is one path, and what is the

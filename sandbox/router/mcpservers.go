@@ -16,9 +16,9 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/doorway"
-	"gander.dev/gander/sandbox/permit"
-	"gander.dev/gander/sandbox/registry"
+	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/outbound/doorway"
+	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sessions"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sessions"
 )
 

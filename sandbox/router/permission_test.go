@@ -11,7 +11,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/acp/acptest"
-	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sandbox/rules/permit"
 )
 
 // askRig is a rig whose agent asks about the tool call that a prompt is and says

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/ignore"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/ignore"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // SandboxPolicy is what the sandboxes of a project may do.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // Bounds of looking into git: what it prints is made of what is in the repository.

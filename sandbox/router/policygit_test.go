@@ -15,7 +15,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // gitSandbox is a sandbox that runs git here and closes files called ".env".

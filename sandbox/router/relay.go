@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/changes"
-	"gander.dev/gander/sandbox/doorway"
+	"gander.dev/gander/sandbox/outbound/doorway"
+	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sessions"
 )
 

@@ -42,7 +42,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/project"
+	"gander.dev/gander/sandbox/rules/project"
 	"gander.dev/gander/sessions"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/changes"
-	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sandbox/router/changes"
+	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sessions"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/permit"
+	"gander.dev/gander/sandbox/rules/permit"
 )
 
 // toolCall is a tool call that has no final status yet.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/changes"
+	"gander.dev/gander/sandbox/router/changes"
 )
 
 // wholeTexts are the texts of files that a turn replaces as a whole: agents say only what

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // Names of files and variables that others need to mention.

@@ -27,7 +27,7 @@ var agentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 func (c *Config) AgentNames() []string { return append(builtIn(), c.CustomAgents()...) }
 
 // CustomAgents are the agents that the user's file adds, sorted by name. Their
-// commands are complete, with placeholders that sandbox/custom fills in.
+// commands are complete, with placeholders that sandbox/agents/custom fills in.
 func (c *Config) CustomAgents() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), isBuiltIn)
 }

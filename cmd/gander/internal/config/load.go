@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // Options say where the configuration comes from.

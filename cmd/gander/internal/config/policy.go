@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"gander.dev/gander/sandbox/egress"
-	"gander.dev/gander/sandbox/policy"
+	"gander.dev/gander/sandbox/outbound/egress"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // layers are the sections "policy" of the files.

@@ -11,7 +11,7 @@ package early
 import (
 	"os"
 
-	"gander.dev/gander/sandbox/supervise"
+	"gander.dev/gander/sandbox/inside/supervise"
 )
 
 func init() {

@@ -1,0 +1,87 @@
+package docker
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/moby/moby/api/types/mount"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/rules/project"
+)
+
+// debianBundle is where programs of a Debian image look for CA certificates.
+const debianBundle = "/etc/ssl/certs/ca-certificates.crt"
+
+// mounts lists what the container shows of the host.
+func (d *Driver) mounts(p plan, program string) ([]mount.Mount, error) {
+	t := mountTable{writable: p.spec.WritableDirs()}
+	for _, path := range d.options.ReadOnlyPaths {
+		t.show(sandbox.Mount{Path: path})
+	}
+	for _, m := range p.spec.Mounts {
+		t.show(m)
+	}
+	if d.options.CABundle != "" {
+		t.show(sandbox.Mount{Path: d.options.CABundle})
+		t.bind(d.options.CABundle, debianBundle, false)
+	}
+	t.writable = nil // the project and its home are what was asked for
+	if p.spec.Home != "" {
+		t.bind(p.spec.Home, p.home, true)
+	}
+	t.show(sandbox.Mount{Path: p.project.Name, Writable: true})
+	if program != "" {
+		t.bind(program, supervise.InsideExecutable, false)
+	}
+	return t.mounts, t.err
+}
+
+// mountTable collects mounts; a later one of the same place replaces an earlier.
+type mountTable struct {
+	mounts   []mount.Mount
+	writable []string // directories in which links are not followed
+	err      error    // the first
+}
+
+// show shows a path of the host at its own path, under its real name and the
+// one that was asked for. Directories of the system are the image's own.
+func (t *mountTable) show(m sandbox.Mount) {
+	name := filepath.Clean(m.Path)
+	if isSystem(name) {
+		return
+	}
+	real := t.bind(m.Path, name, m.Writable)
+	if real != "" && real != name && !isSystem(real) {
+		t.bind(real, real, m.Writable)
+	}
+}
+
+// isSystem says whether an image has this directory of its own, in which its
+// programs and libraries must not be replaced by the host's.
+func isSystem(path string) bool {
+	own := append(project.SystemDirs(), "/", "/var", "/home", "/root", "/run", "/tmp", "/dev",
+		"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/share",
+		"/usr/local", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/share")
+	return slices.Contains(own, path) || project.Below(path, "/proc") || project.Below(path, "/sys")
+}
+
+// bind mounts a path of the host and returns its real name. What is mounted
+// below a read-only path is left out: older daemons would show it writable.
+func (t *mountTable) bind(path, at string, writable bool) (real string) {
+	real, err := project.Resolve(path, t.writable)
+	if err != nil {
+		if t.err == nil {
+			t.err = fmt.Errorf("showing %s in the sandbox: %w", path, err)
+		}
+		return ""
+	}
+	t.mounts = slices.DeleteFunc(t.mounts, func(m mount.Mount) bool { return m.Target == at })
+	t.mounts = append(t.mounts, mount.Mount{
+		Type: mount.TypeBind, Source: real, Target: at, ReadOnly: !writable,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: !writable},
+	})
+	return real
+}

@@ -1,0 +1,266 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/telemetry"
+	"gander.dev/gander/sandbox/unattended/loop"
+)
+
+// Options configure Run. All fields but Again, OpenEgress, Leaks, Letter and Log are required.
+type Options struct {
+	// Home is gander's home, Dir the run's directory below it.
+	Home string
+	Dir  Dir
+	// Agent and Driver are those of the run.
+	Agent  Agent
+	Driver sandbox.Driver
+	// Place is what the sandbox is made of, as the policy has it now.
+	Place func(notice func(text string)) (Place, error)
+	// Examine looks at the sandbox before anything hostile runs in it; an error keeps
+	// the loop from starting.
+	Examine func(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec) (notices []string, err error)
+	// Again looks at the sandbox that Examine saw last once more, before an iteration runs
+	// in it; after an error there is another sandbox. Nil does not.
+	Again func(ctx context.Context) (notices []string, err error)
+	// OpenModel opens the way to the model, observe hears what became of each call. What
+	// notice says, as that of OpenEgress, ends with a number of them.
+	OpenModel func(notice func(text string), observe func(loop.ModelEvent)) (Model, error)
+	// OpenEgress opens the way to other hosts; nil, or nil from it, means none. decided
+	// keeps a sentence about what was decided as an event of the run.
+	OpenEgress func(notice, decided func(text string)) (Egress, error)
+	// Leaks looks at what is about to be kept and sent of what the agent says and does;
+	// an error means that it must not be. Nil looks at nothing.
+	Leaks func(e telemetry.Event) error
+	// Letter looks in the same way at what the agent sends to the control plane itself.
+	Letter func(text []byte) error
+	Log    *slog.Logger
+
+	silence time.Duration // silentTime; tests are less patient
+}
+
+// Agent is an agent that can be run once for an instruction.
+type Agent interface {
+	sandbox.Agent
+	sandbox.OneShot
+}
+
+// Place is what a policy adds to a sandbox.
+type Place struct {
+	Rules  *sandbox.Rules
+	Limits sandbox.Limits
+	Mounts []sandbox.Mount
+	// Env are variables for the agent, as "NAME=value".
+	Env []string
+}
+
+// Model is the way to the model: gateway.Gateway is one.
+type Model interface {
+	Dial(context.Context) (net.Conn, error)
+	// Token is what calls must carry in the place of a key.
+	Token() string
+	Close() error
+}
+
+// Egress is the way to other hosts.
+type Egress interface {
+	Dial(context.Context) (net.Conn, error)
+	Close() error
+}
+
+const (
+	firstPause = time.Second     // before a sandbox that died is made again
+	maxPause   = time.Minute     // and at most
+	longLife   = 2 * time.Minute // of a sandbox that is no sign of trouble
+	drainTime  = time.Minute     // for sending what is left when nothing runs any more
+	// silentTime is for how long a loop may say nothing, which tells its vitals every
+	// loop.Heartbeat: it hangs, or a program inside, whose user is its own, has stopped it,
+	// and with it all limits of the run.
+	silentTime = 24 * loop.Heartbeat
+	toldTime   = 10 * time.Second // for asking why the first sandbox could not be made
+)
+
+// keeper is the one of a run.
+type keeper struct {
+	o       Options
+	dir     Dir
+	log     *slog.Logger
+	plane   *plane
+	prompts *prompts
+	spool   *telemetry.Spool
+	work    sync.WaitGroup
+	ready   chan struct{}   // closed when the first sandbox was made, or could not be
+	once    sync.Once       // of ready
+	halted  chan struct{}   // closed when nothing runs any more
+	told    chan struct{}   // closed when somebody has learned whether it was
+	telling sync.Once       // of told
+	leaving chan struct{}   // closed when it ends
+	life    context.Context // ends when nothing is to run any more
+	halt    context.CancelFunc
+
+	// emitting is held while an event is numbered and written, which takes as long as
+	// there is no room for it: nothing that has to be answered waits for it.
+	emitting sync.Mutex
+
+	// mu guards what follows. journal is changed with emitting held, too.
+	mu      sync.Mutex
+	journal journal
+	spec    Spec
+	saved   saved
+	phase   Phase
+	trouble string
+	box     sandbox.Info
+	loop    *process // nil while none runs
+	resting bool     // the loop is paused, and was when it knew of every order
+	vitals  *telemetry.Vitals
+}
+
+// Run keeps the run until it has ended, was told to stop, or ctx ends, and returns
+// when nothing of it is left on this machine. When ctx ends the run is to go on with
+// another keeper. The error is ErrKept when there is one already.
+func Run(ctx context.Context, o Options) error {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.silence = cmp.Or(o.silence, silentTime)
+	release, err := o.Dir.claim()
+	if err != nil {
+		return err
+	}
+	defer release()
+	k, err := newKeeper(o)
+	if err != nil {
+		return err
+	}
+	return k.run(ctx)
+}
+
+func newKeeper(o Options) (*keeper, error) {
+	k := &keeper{o: o, dir: o.Dir, log: o.Log, ready: make(chan struct{}), halted: make(chan struct{}), told: make(chan struct{}), leaving: make(chan struct{}), phase: Starting}
+	var err error
+	if k.spec, err = k.dir.Spec(); err != nil {
+		return nil, err
+	}
+	token, err := k.dir.Token()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{spoolDir, stateDir, homeDir} {
+		if err := os.MkdirAll(k.dir.file(name), 0o700); err != nil {
+			return nil, fmt.Errorf("making a place for the run: %w", err)
+		}
+	}
+	if err := errors.Join(readJSON(k.state("keeper.json"), &k.journal), readJSON(k.state("loop.json"), &k.saved)); err != nil {
+		return nil, fmt.Errorf("reading the state of run %s: %w; remove %s to begin anew", k.dir.RunID, err, k.dir.file(stateDir))
+	}
+	k.plane = newPlane(o.Home, k.dir.RunID, token)
+	k.prompts = newPrompts(k.plane, k.state("prompt.json"), k.spec.Prompt, k.log)
+	k.prompts.changed = func(p loop.Prompt) {
+		if err := k.tell(loop.Command{Type: loop.CommandPrompt, Prompt: &p}); err != nil && !errors.Is(err, ErrNoLoop) {
+			k.log.Error("the loop does not know that its prompt has changed", "err", err)
+		}
+	}
+	return k, nil
+}
+
+func (k *keeper) state(name string) string { return filepath.Join(k.dir.file(stateDir), name) }
+
+// run is the life of the keeper.
+func (k *keeper) run(ctx context.Context) (err error) {
+	if k.spool, err = k.openSpool(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.spool.Close()) }()
+	k.journal.settle(k.spool.Last())
+	k.life, k.halt = context.WithCancel(ctx)
+	defer k.halt()
+	closeSocket, err := k.serve()
+	if err != nil {
+		return err
+	}
+	sending, stopSending := context.WithCancel(ctx)
+	defer k.work.Wait()
+	defer stopSending()
+	defer closeSocket()
+	k.work.Go(func() { k.send(sending) })
+	k.work.Go(func() { k.prompts.follow(sending) })
+	err = k.keep(k.life)
+	k.conclude(ctx, err)
+	close(k.halted)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil: // who started the run wants to know
+		select {
+		case <-k.told:
+		case <-ctx.Done():
+		case <-time.After(toldTime):
+		}
+	default:
+		k.drain(sending)
+	}
+	return err
+}
+
+// keep makes sandboxes one after the other until the run has ended. An error means
+// that the first one could not be made.
+func (k *keeper) keep(ctx context.Context) error {
+	if k.wanted() == Stopped || k.over() { // the keeper before may have died when it was over
+		return nil
+	}
+	pause := firstPause
+	for {
+		k.closeIteration("The iteration was interrupted: its keeper has ended.")
+		began := time.Now()
+		err := k.incarnate(ctx)
+		switch {
+		case ctx.Err() != nil || k.wanted() == Stopped || k.over():
+			return nil
+		case err != nil && k.fresh():
+			return err
+		}
+		k.log.Warn("the sandbox or its loop has ended; it is made again", "err", err, "after", pause)
+		if time.Since(began) > longLife {
+			pause = firstPause
+		}
+		jittered := pause/2 + rand.N(pause)
+		k.waiting(err, jittered)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(jittered):
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// wanted is what the person wants of the run.
+func (k *keeper) wanted() Desired {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.spec.Desired
+}
+
+// over reports whether the loop has ended by itself.
+func (k *keeper) over() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return final(k.journal.State)
+}
+
+// fresh reports whether no sandbox was made for this run yet, by any keeper.
+func (k *keeper) fresh() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.journal.Made == 0
+}
