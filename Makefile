@@ -94,6 +94,10 @@ build: supervisor ## bin/gander, one static binary
 demo: build debian $(AGENTS) ## real agents in sandboxes answer a prompt, edit a file and are cancelled
 	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' bin/gander demo
 
+.PHONY: pictures
+pictures: build debian $(AGENTS) $(CLIENTS) ## the pictures of the README: acpx on a terminal, and the page
+	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' $(GO) run ./conformance/pictures
+
 .PHONY: check
 check: deps lint unit proofs e2e fuzz ## every test, the long ones in a part of the places that soak has; nothing skips
 
