@@ -60,7 +60,7 @@ func documentCommands(t *testing.T, root string) []string {
 
 // replaced lists the commands that do not run here as they stand, and why.
 var replaced = []struct{ line, with, why string }{
-	{"make demo ", "make debian; gander demo --agent goose --sandbox local ", "TestDemo plays all agents in all sandboxes; the build is a line of its own"},
+	{"make demo ", "make debian; gander demo --agent goose --sandbox local ", "TestDemo plays every agent in every sandbox; the build is a line of its own"},
 	{"make check ", ": ", "it runs this test"},
 	{"gander setup  ", "LLM_API_KEY=sk-… gander setup --non-interactive --host https://llm.example --model gpt-4o --store-key ", "it asks on a terminal"},
 	{"https://llm.example", "$MODEL_HOST", "the model of a test"},

@@ -20,7 +20,7 @@ import (
 	"gander.dev/gander/conformance/model"
 )
 
-// largest is the size in bytes that a picture may have.
+// largest bounds a picture, in bytes.
 const largest = 300_000
 
 func main() {
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// studio is the machine of the person in the pictures: a home, a project and a model.
+// A studio has the home and the project of the person in the pictures.
 type studio struct {
 	home, project string
 }
@@ -89,7 +89,7 @@ func newStudio(home, host string) (*studio, error) {
 	return s, nil
 }
 
-// command is a program in the project; its output is kept for an error.
+// command returns a program in the project, and its output for an error.
 func (s *studio) command(ctx context.Context, name string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var out bytes.Buffer
@@ -113,7 +113,7 @@ func (s *studio) give(ctx context.Context, project string) error {
 	return s.do(ctx, "chown", "-R", "1000:1000", project)
 }
 
-// typed is what the person types, as the terminal shows it.
+// typed holds the command of the person at the terminal.
 const typed = `acpx --approve-all gander exec 'The test fails. Mend it.'`
 
 // terminal takes a picture of a screen with one window, an xterm in which acpx runs.
