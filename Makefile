@@ -1,6 +1,10 @@
 # gander is built and tested by plain go commands; this file only remembers them.
 # `make` prints the targets. Everything a target needs it installs itself, on a
 # Debian machine with Go, Node and root.
+#
+# Tests come in three tiers. quick is for the desk. check is what every change passes:
+# each promise once, and nothing skips. soak has every promise in every place, and long
+# repetitions; GANDER_EVERYWHERE=1 is how tests know it.
 
 SHELL         := /bin/bash
 .SHELLFLAGS   := -euo pipefail -c
@@ -12,32 +16,22 @@ GO      ?= go
 NPM     ?= npm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-# How much of the long proofs runs: `make check` and `make soak` differ here, and in GANDER_EVERYWHERE.
-FUZZTIME      ?= 15
-FUZZTIME_REST ?= 6
-CANCEL_RUNS   ?= 30
-CRASH_RUNS    ?= 8
-CRASH_LOSSES  ?= 3
-MODEL_DOWN    ?= 1
-E2E_TIMEOUT   ?= 60m
-SHELL_CANCELS ?= 100
-SHELL_CALLS   ?= 5000
-RACE_ROUNDS   ?= 500
-SANDBOX_KILLS ?= 25
-STORE_KILLS   ?= 50
-POWER_LOSSES  ?= 10
-LOOP_EVENTS   ?= 200000
-LIVE_SECONDS  ?= 10
-PROOF_TIMEOUT ?= 25m
-
-# Pictures of the page, as tests have seen it, are kept here.
-PICTURES := $(CURDIR)/.cache/pictures
-KEEP     := -artifacts -outputdir '$(PICTURES)'
-
 # A clone that belongs to somebody else makes git refuse to talk to the go
 # command; the version is passed by hand instead.
 export GOFLAGS := -trimpath -buildvcs=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Everything is built one way, so that check compiles it once: with these tags, and what
+# needs C, which is tree-sitter, with musl where that is.
+#
+# tree-sitter, with which analyze reads source code, is linked statically, so that the
+# binary runs in every image: a program with glibc asks the processor for its caches when
+# it starts, a millisecond of each command's shepherd in a virtual machine. musl gives
+# threads the stack that the program asks for. Where there is no C compiler the binary
+# lacks tree-sitter, and says so; CGO_ENABLED=0 go build ./cmd/gander makes the same.
+TAGS   := netgo,osusergo,embedded
+C       = CGO_ENABLED=1 CC=$$(command -v musl-gcc || command -v gcc)
+STATIC := -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"
 
 # The tools, pinned. They are run, not added to go.mod: their dependencies are not ours.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -45,20 +39,23 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 ERRCHECK    := github.com/kisielk/errcheck@v1.30.0
 
-# What gander's configuration entries for other programs are read with in tests.
-READERS := emacs-nox lua5.4 python3-json5 python3-yaml
-
-# gcc and musl are for tree-sitter, libc6 is for the race detector, the certificates are for goose, python3 connects from inside
-# sandboxes in tests, chromium shows the dashboard, xvfb and xterm are a screen with a window on it, wine runs the Windows build with a library made by mingw.
-DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc gcc-mingw-w64-x86-64 git iproute2 libc6-dev musl-tools python3 python3-pip wine wine64 xterm xvfb $(READERS)
+# What check needs: gcc and musl are for tree-sitter, libc6 is for the race detector, the certificates are for
+# goose, python3 connects from inside sandboxes, e2fsprogs makes disks that lose their power, chromium shows
+# the dashboard, and lua and python3 read gander's configuration entries for other programs.
+DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc git iproute2 libc6-dev lua5.4 musl-tools python3 python3-json5 python3-pip python3-yaml
+# What soak needs besides: another reader, a screen with a window on it, and the Windows build with a library made by mingw.
+DEBIAN_SOAK := emacs-nox xterm xvfb gcc-mingw-w64-x86-64 wine wine64
 
 AGENTS   := sandbox/node_modules/.installed
 CLIENTS  := conformance/node_modules/.installed
 GOOSE    := $(CURDIR)/sandbox/node_modules/@aaif/goose-binary-linux-x64/bin/goose
 OPENCODE := $(CURDIR)/sandbox/node_modules/opencode-linux-x64/bin/opencode
 
-# When a part of check begins: on a slow machine they take an hour and more.
-CLOCK = @date -u '+%T UTC: $@'
+# A test run in which nothing skips. cmd/gotest is go test that keeps how long tests took, for
+# the table of .ci/parts. Pictures of the page, as tests have seen it, are kept.
+NEEDS := GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)'
+TEST  := $(NEEDS) $(GO) run ./cmd/gotest .cache/times -vet=off -tags $(TAGS)
+KEEP := -artifacts -outputdir '$(CURDIR)/.cache/pictures'
 
 ##@ Targets
 
@@ -66,25 +63,17 @@ CLOCK = @date -u '+%T UTC: $@'
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# tree-sitter, with which analyze reads source code, is C: it is linked statically,
-# so that the binary runs in every image, and with musl where that is: a program with glibc
-# asks the processor for its caches when it starts, a millisecond of each command's shepherd
-# in a virtual machine. musl gives threads the stack that the program asks for. Where there
-# is no C compiler the binary lacks tree-sitter, and says so; CGO_ENABLED=0 go build
-# ./cmd/gander makes the same.
-STATIC := -tags netgo,osusergo,embedded -ldflags '$(LDFLAGS) -linkmode external -extldflags "-static -Wl,-z,stack-size=0x800000"'
-
 # What a build with the tag embedded carries.
 SUPERVISOR := sandbox/drivers/local/program
 
 .PHONY: supervisor
 supervisor:
-	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $(SUPERVISOR) ./cmd/supervisor
+	@CGO_ENABLED=0 GOOS=linux $(GO) build -ldflags '-s -w' -o $(SUPERVISOR) ./cmd/supervisor
 
 .PHONY: build
 build: supervisor ## bin/gander, one static binary
 	@if [ "$$($(GO) env GOOS)" = linux ] && command -v gcc >/dev/null; then \
-	  set -x; CC="$$(command -v musl-gcc || command -v gcc)" CGO_ENABLED=1 $(GO) build $(STATIC) -o bin/gander ./cmd/gander; \
+	  set -x; $(C) $(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS) $(STATIC)' -o bin/gander ./cmd/gander; \
 	else \
 	  echo 'no C compiler for a static binary: analyze will know only Go; apt-get install gcc musl-tools' >&2; \
 	  set -x; CGO_ENABLED=0 $(GO) build -tags embedded -ldflags '$(LDFLAGS)' -o bin/gander ./cmd/gander; \
@@ -98,114 +87,99 @@ demo: build debian $(AGENTS) ## real agents in sandboxes answer a prompt, edit a
 pictures: build debian $(AGENTS) $(CLIENTS) ## the pictures of the README: acpx on a terminal, and the page
 	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' $(GO) run ./conformance/pictures
 
+.PHONY: quick
+quick: changed supervisor ## for the desk: lint of what changed, unit tests without the race detector, scripts without agents
+	@CGO_ENABLED=0 $(GO) test -tags $(TAGS) -vet=off -short $(PURE) $(RACED) ./cmd/gander
+
 .PHONY: check
-check: deps lint unit proofs e2e fuzz ## every test, the long ones in a part of the places that soak has; nothing skips
-
-.PHONY: lint
-lint: vet ## formatting, vet on three systems, staticcheck, deadcode, errcheck, tidiness
-	$(CLOCK)
-	@echo gofumpt; found="$$($(GO) run $(GOFUMPT) -l .)"; test -z "$$found" || { echo "$$found" >&2; exit 1; }
-	$(GO) mod tidy -diff
-	$(GO) fix -diff ./...
-	$(GO) run $(STATICCHECK) ./...
-	@echo deadcode; found="$$($(GO) run $(DEADCODE) -test ./...)"; test -z "$$found" || { echo "$$found" >&2; exit 1; }
-	@echo errcheck; $(GO) run $(ERRCHECK) -ignoretests errors # without findings: the tool is there
-	@found="$$($(GO) run $(ERRCHECK) -ignoretests -exclude .ci/errcheck-exclude ./... \
-	  | sed '/\tdefer /d' || true)"; test -z "$$found" || { echo "$$found" >&2; exit 1; } # a deferred clean-up may fail in peace
-
-.PHONY: fuzz
-fuzz: ## every fuzz target, those of streams, tools' texts and rules for FUZZTIME (15s), the others for FUZZTIME_REST (6s); as many at once as there are processors
-	$(CLOCK)
-	@grep -rHo --exclude-dir=node_modules --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort \
-	  | sed -E 's|^(.*)/[^/]*:func (.*)|\1 \2|' \
-	  | xargs -P "$$(nproc)" -n 2 bash -c 't=$(FUZZTIME_REST); case "$$0 $$1" in *" FuzzStream"|*" FuzzDispatch"|./developer/editor*|./developer/shell*|./sandbox/rules/ignore*) t=$(FUZZTIME) ;; esac; GO="$(GO)" exec .ci/fuzz "$$0" "$$1" "$$t"'
+check: ## every promise, once: what each change has to pass
+	@.ci/parts '25 minutes with a warm build cache, 35 with a cold one' deps lint unit race sandboxes e2e
 
 .PHONY: soak
 soak: export GANDER_EVERYWHERE := 1
-soak: ## the long proofs: thousands of cancels, calls and races, every agent in every sandbox, ten minutes of each fuzz target
-	$(MAKE) deps
-	$(MAKE) plain-images
-	$(MAKE) races
-	$(MAKE) proofs SHELL_CANCELS=10000 SHELL_CALLS=1000000 RACE_ROUNDS=10000 SANDBOX_KILLS=10000 STORE_KILLS=1900 POWER_LOSSES=200 LOOP_EVENTS=1000000 LIVE_SECONDS=60 PROOF_TIMEOUT=6h
-	$(MAKE) e2e CANCEL_RUNS=2000 CRASH_RUNS=100 CRASH_LOSSES=40 MODEL_DOWN=180 E2E_TIMEOUT=3h
-	$(MAKE) acp
-	$(MAKE) podman
-	$(MAKE) fuzz FUZZTIME=600 FUZZTIME_REST=600
-
-.PHONY: bench
-bench: images ## medians of side-by-side runs: start, memory, latency, throughput, cancel
-	@GANDER_BENCH=1 GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' \
-	  $(GO) test -tags embedded -count=1 -v -timeout 1h -run '^TestBench$$' ./conformance/bench
-
-.PHONY: images
-images: build docker $(AGENTS) ## the agents' container images, goku-sandbox-goose and goku-sandbox-opencode
-	bin/gander sandbox build --context sandbox
-
-.PHONY: docker
-docker: ## a Docker daemon that answers, with the base image; installed and started where there is none
-	.ci/docker
+soak: ## every promise in every place, with long repetitions, fuzzing and measurements: a day
+	@.ci/parts 'to end' deps plain-images lint unit races proofs acp podman bench fuzz
 
 .PHONY: dist
 dist: ## the release in dist/: archives of six platforms, sums, lists of parts, registry entries
 	$(GO) run ./cmd/dist -version '$(VERSION)'
 
-##@ Parts of check
+##@ Parts of check and soak
+
+.PHONY: lint
+lint: supervisor ## formatting, vet on three systems, staticcheck, deadcode, errcheck, tidiness
+	@echo gofumpt; found="$$($(GO) run $(GOFUMPT) -l .)"; test -z "$$found" || { echo "$$found" >&2; exit 1; }
+	$(GO) mod tidy -diff
+	$(C) $(GO) vet -tags $(TAGS) ./...
+	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./...
+	CGO_ENABLED=0 GOOS=windows $(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet -tags manual ./cmd/gander
+	$(C) $(GO) fix -tags $(TAGS) -diff ./...
+	$(GO) run -exec "env $(C)" $(STATICCHECK) -tags $(TAGS) ./...
+	@echo deadcode; found="$$($(GO) run -exec "env $(C)" $(DEADCODE) -tags $(TAGS) -test ./...)"; test -z "$$found" || { echo "$$found" >&2; exit 1; }
+	@echo errcheck; $(GO) run $(ERRCHECK) -ignoretests errors # without findings: the tool is there
+	@found="$$($(GO) run -exec "env $(C)" $(ERRCHECK) -tags $(TAGS) -ignoretests -exclude .ci/errcheck-exclude ./... \
+	  | sed '/\tdefer /d' || true)"; test -z "$$found" || { echo "$$found" >&2; exit 1; } # a deferred clean-up may fail in peace
+
+# Packages with goroutines and locks of our own have the race detector in check.
+RACED := ./acp ./mcp ./sandbox/router ./sandbox/agents/acpagent ./sandbox/outbound/gateway ./sandbox/telemetry ./sandbox/unattended/controlplane \
+  ./sandbox/unattended/keeper ./sandbox/rules/ignore ./sessions
+# These too, and they start sandboxes, shells and other programs: the go command may not take an earlier result for today's.
+RACED_LIVE := ./sandbox/inside/supervise ./developer/shell ./sandbox/outbound/egress ./sandbox/unattended/loop
+# So do these, without the race detector. Two run at once, in this order, so that the longest do not come last.
+LIVE := ./sandbox/drivers/local ./cmd/gander ./sandbox/drivers/docker ./sandbox/inside/enforce ./sandbox/unattended/controlplane/dashboard \
+  ./cmd/dist ./sandbox/agents/custom ./sandbox/opencode ./sandbox/router/changes ./sandbox/drivers/registry ./sandbox/trials/probe
+# The tests of these need the C code in them.
+WITH_C := ./developer ./developer/analyze
+# All the others test what is in them and no more.
+PURE = $$($(GO) list ./... | grep -vxF $(patsubst ./%,-e gander.dev/gander/%,$(RACED) $(RACED_LIVE) $(LIVE) $(WITH_C) ./conformance/e2e ./conformance/bench))
+
+# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
+RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(TEST) -race
 
 .PHONY: unit
-unit: supervisor ## unit tests, wire goldens and scripts, with the race detector where the concurrency is gander's own
-	$(CLOCK)
-	@mkdir -p '$(PICTURES)'
-	@# Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -vet=off $(KEEP) -timeout 25m -skip '$(ELSEWHERE)' \
-	  $$($(GO) list ./... | grep -v $(PLAIN:%=-e /%$$) -e /conformance/e2e -e /conformance/bench)
-	$(UNIT) $(GO) test -vet=off -tags embedded -timeout 25m -run '^TestScripts$$' ./cmd/gander
-	$(UNIT) $(GO) test -vet=off -tags embedded -timeout 25m -skip '$(PROOFS)' $(PLAIN:%=./%)
+unit: supervisor ## tests of single packages that start nothing, the fuzz targets' seeds among them
+	@CGO_ENABLED=0 $(TEST) -timeout 15m $(PURE)
+	@$(C) $(TEST) -ldflags '$(STATIC)' -timeout 15m $(WITH_C)
 
-# What proofs, races or the lines below have of the packages that unit runs with the detector:
-# ordinary work and great amounts as released.
-ELSEWHERE := ^(TestScripts|TestEnforcesOrdinaryUser|TestUses|TestNoGrowth|TestLargeDatabase)$$
-UNIT   := GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)'
-PROOFS := ^(TestProbe|TestLimits|TestFilesInMemory|TestKills)$$
-# Packages whose tests start programs, each slow to start with the detector: they have it in races.
-# Two run at once, in this order, so that the longest do not come last.
-PLAIN  := sandbox/drivers/local sandbox/drivers/docker conformance/mcp conformance/acp cmd/dist
+.PHONY: race
+race: supervisor ## with the race detector the packages whose concurrency is gander's own
+	@$(RACE) -timeout 15m $(RACED)
+	@$(RACE) -timeout 15m -count=1 -skip '$(ALONE)' $(RACED_LIVE)
+
+# These run by themselves, without the race detector: they use up the processes of a user, or measure what they need.
+ALONE := ^(TestLimits|TestFilesInMemory|TestNoGrowth)$$
+
+.PHONY: sandboxes
+sandboxes: supervisor deps ## the drivers, the rules, the catalogue of escapes, the page, the scripts: what starts sandboxes and agents
+	@mkdir -p .cache/pictures
+	@CGO_ENABLED=0 $(TEST) -timeout 6h -count=1 -p 1 -run '$(ALONE)|^TestAsOrdinaryUser$$' ./sandbox/drivers/local ./developer/shell
+	@$(C) $(TEST) -ldflags '$(STATIC)' -timeout 12h -count=1 -skip '$(ALONE)' $(KEEP) $(LIVE)
 
 .PHONY: races
-races: # with the race detector what unit has not, or without it: twenty minutes and more
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -skip '$(PROOFS)' ./sandbox/drivers/local ./sandbox/drivers/docker
-	$(UNIT) CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -timeout 1h -run '^(TestScripts|TestUses)$$' ./cmd/gander ./sandbox/inside/enforce
-
-.PHONY: proofs
-proofs: supervisor # as released: repetitions that the race detector would make slow, and the catalogue of escapes
-	$(CLOCK)
-	@# One after the other what uses up the processes of a user, and only then the rest.
-	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -p 1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLimits|TestFilesInMemory|TestEmbedded|TestAsOrdinaryUser)$$' ./sandbox/drivers/local ./sandbox/drivers/docker
-	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestProbe|TestAsOrdinaryUser)$$' ./sandbox/drivers/local ./sandbox/drivers/docker
-	GANDER_CHECK=1 GANDER_SHELL_CANCELS='$(SHELL_CANCELS)' GANDER_SHELL_CALLS='$(SHELL_CALLS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestCancel|TestNoGrowth)$$' ./developer/shell
-	GANDER_CHECK=1 GANDER_SANDBOX_KILLS='$(SANDBOX_KILLS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKills|TestAsOrdinaryUser)$$' ./sandbox/drivers/local ./sandbox/drivers/docker
-	GANDER_CHECK=1 GANDER_RACE_ROUNDS='$(RACE_ROUNDS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestUses|TestHostReplaces|TestEnforcesOrdinaryUser)$$' ./sandbox/inside/enforce
-	GANDER_CHECK=1 GANDER_STORE_KILLS='$(STORE_KILLS)' GANDER_POWER_LOSSES='$(POWER_LOSSES)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestKilledAnywhere|TestPowerLoss|TestListOfTenThousand|TestHundredThousandEntries|TestSharedFlushes)$$' ./sessions
-	GANDER_CHECK=1 GANDER_LOOP_EVENTS='$(LOOP_EVENTS)' GANDER_LIVE_SECONDS='$(LIVE_SECONDS)' \
-	  $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^(TestLargeDatabase|TestManyLiveClients)$$' ./sandbox/unattended/controlplane
-	GANDER_CHECK=1 $(GO) test -tags embedded -count=1 -timeout '$(PROOF_TIMEOUT)' -run '^TestTenThousandTokens$$' ./cmd/gander
-
-.PHONY: podman
-podman: build docker $(AGENTS) # the docker sandbox with Podman in Docker's place, and an image that is built twice
-	GANDER_CHECK=1 .ci/podman $(GO) test -count=1 -timeout '$(E2E_TIMEOUT)' -skip '^(TestProbe|TestKills)$$' ./sandbox/drivers/docker
-	.ci/podman bash -c 'id() { docker image inspect -f "{{.Id}}" goku-sandbox-goose; }; \
-	  bin/gander sandbox build --context sandbox goose; first="$$(id)"; bin/gander sandbox build --context sandbox --no-cache goose; test "$$first" = "$$(id)"'
+races: supervisor # everything that soak has, with the race detector and as often as check has it
+	@$(RACE) -timeout 2h -count=1 -skip '$(ALONE)|^TestProbe$$|^TestKills$$' $$($(GO) list ./... | grep -v -e /conformance/e2e$$ -e /conformance/bench$$)
 
 .PHONY: e2e
-e2e: images $(CLIENTS) ## bin/gander between real clients and real agents, in every sandbox; and the bench, briefly
-	$(CLOCK)
-	@mkdir -p '$(PICTURES)'
-	GANDER_CHECK=1 GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' GANDER_CANCEL_RUNS='$(CANCEL_RUNS)' GANDER_CRASH_RUNS='$(CRASH_RUNS)' GANDER_CRASH_LOSSES='$(CRASH_LOSSES)' GANDER_MODEL_DOWN_SECONDS='$(MODEL_DOWN)' \
-	  $(GO) test -tags embedded -count=1 -p 1 $(KEEP) -timeout '$(E2E_TIMEOUT)' ./conformance/e2e ./conformance/bench
+e2e: images $(CLIENTS) ## bin/gander between real clients and real agents
+	@mkdir -p .cache/pictures
+	@CGO_ENABLED=0 $(TEST) -timeout 12h -count=1 $(KEEP) ./conformance/e2e
+
+.PHONY: proofs
+proofs: export GANDER_RACE_ROUNDS := 10000
+proofs: export GANDER_SANDBOX_KILLS := 10000
+proofs: export GANDER_SHELL_CANCELS := 10000
+proofs: export GANDER_SHELL_CALLS := 1000000
+proofs: export GANDER_STORE_KILLS := 1900
+proofs: export GANDER_POWER_LOSSES := 200
+proofs: export GANDER_LOOP_EVENTS := 1000000
+proofs: export GANDER_LIVE_SECONDS := 60
+proofs: export GANDER_CANCEL_RUNS := 2000
+proofs: export GANDER_CRASH_RUNS := 100
+proofs: export GANDER_CRASH_LOSSES := 40
+proofs: export GANDER_MODEL_DOWN_SECONDS := 180
+proofs: # without the race detector what check has with it or seldom: thousands of cancels, calls, kills and races
+	$(MAKE) -k sandboxes e2e LIVE='$(LIVE) $(RACED) $(RACED_LIVE)'
 
 .PHONY: acp
 acp: images # every check of ACP for gander with each agent in each sandbox: ten minutes with opencode
@@ -214,12 +188,36 @@ acp: images # every check of ACP for gander with each agent in each sandbox: ten
 	    bin/gander conformance acp -- "$$PWD/bin/gander" acp --agent "$$agent" --sandbox "$$sandbox"; \
 	done; done
 
-.PHONY: vet
-vet: ## go vet for linux, darwin and windows
-	$(GO) vet ./...
-	$(GO) vet -tags manual ./cmd/gander
-	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./...
-	CGO_ENABLED=0 GOOS=windows $(GO) vet ./...
+.PHONY: podman
+podman: images # the docker sandbox with Podman in Docker's place, and an image that is built twice
+	$(NEEDS) .ci/podman $(GO) test -tags $(TAGS) -count=1 -timeout 3h -skip '^(TestProbe|TestKills)$$' ./sandbox/drivers/docker
+	.ci/podman bash -c 'id() { docker image inspect -f "{{.Id}}" goku-sandbox-goose; }; \
+	  bin/gander sandbox build --context sandbox goose; first="$$(id)"; bin/gander sandbox build --context sandbox --no-cache goose; test "$$first" = "$$(id)"'
+
+.PHONY: bench
+bench: images ## medians of side-by-side runs: start, memory, latency, throughput, cancel
+	$(NEEDS) GANDER_BENCH=1 $(GO) test -tags $(TAGS) -count=1 -v -timeout 2h ./conformance/bench
+
+FUZZTIME ?= 600
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME seconds (600), as many at once as there are processors
+	@grep -rHo --exclude-dir=node_modules --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort \
+	  | sed -E 's|^(.*)/[^/]*:func (.*)|\1 \2 $(FUZZTIME)|' | GO='$(GO)' xargs -P "$$(nproc)" -n 3 .ci/fuzz
+
+##@ What they need
+
+.PHONY: changed
+changed: # gofumpt, vet and staticcheck of the packages that differ from main
+	@files="$$({ git diff --name-only --diff-filter=d "$$(git merge-base HEAD main || echo HEAD)" -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; })"; \
+	[ -n "$$files" ] || exit 0; \
+	packages="$$(xargs -n 1 dirname <<<"$$files" | sort -u | sed 's|^|./|')"; \
+	badly="$$($(GO) run $(GOFUMPT) -l $$files)"; test -z "$$badly" || { echo "gofumpt: $$badly" >&2; exit 1; }; \
+	set -x; CGO_ENABLED=0 $(GO) vet $$packages; CGO_ENABLED=0 $(GO) run $(STATICCHECK) $$packages
+
+.PHONY: images
+images: build docker $(AGENTS) ## the agents' container images, goku-sandbox-goose and goku-sandbox-opencode
+	bin/gander sandbox build --context sandbox
 
 .PHONY: plain-images
 plain-images: images # the same images without gander's help, as a person may build them
@@ -227,8 +225,12 @@ plain-images: images # the same images without gander's help, as a person may bu
 	  docker build -q -t "goku-sandbox-$$agent:latest" -f "sandbox/$$agent/Dockerfile" sandbox/; \
 	done
 
+.PHONY: docker
+docker: ## a Docker daemon that answers, with the base image; installed and started where there is none
+	.ci/docker
+
 .PHONY: deps
-deps: debian docker $(AGENTS) $(CLIENTS) ## install what check needs
+deps: debian docker $(AGENTS) $(CLIENTS) ## install what check needs, and for soak what that needs
 
 .PHONY: agents
 agents: $(AGENTS) ## the pinned agents, in sandbox/node_modules
@@ -237,8 +239,9 @@ agents: $(AGENTS) ## the pinned agents, in sandbox/node_modules
 debian: # the Debian packages that are missing
 	@command -v $(GO) >/dev/null || { echo 'Go is missing: install it from go.dev/dl' >&2; exit 1; }
 	@command -v $(NPM) >/dev/null || { echo 'Node is missing: install Node 20 or newer, with npm' >&2; exit 1; }
-	@command -v dpkg-query >/dev/null || { echo 'not a Debian machine: make sure it has $(DEBIAN)' >&2; exit 0; }; \
-	missing=$$(for p in $(DEBIAN); do \
+	@packages='$(DEBIAN)'; [ -z "$${GANDER_EVERYWHERE:-}" ] || packages+=' $(DEBIAN_SOAK)'; \
+	command -v dpkg-query >/dev/null || { echo "not a Debian machine: make sure it has $$packages" >&2; exit 0; }; \
+	missing=$$(for p in $$packages; do \
 	  dpkg-query -W -f '$${db:Status-Abbrev}' $$p 2>/dev/null | grep -q '^ii' || printf '%s ' $$p; done); \
 	[ -n "$$missing" ] || exit 0; \
 	[ "$$(id -u)" = 0 ] || { echo "packages are missing; as root: apt-get install $$missing" >&2; exit 1; }; \

@@ -240,7 +240,7 @@ func rounds(t *testing.T, name string, otherwise int) int {
 // Wherever a process is killed, every entry that it was told is kept is there, no
 // entry is there twice, and every session loads and goes on.
 func TestKilledAnywhere(t *testing.T) {
-	n := rounds(t, "GANDER_STORE_KILLS", 10)
+	n := rounds(t, "GANDER_STORE_KILLS", 5)
 	total := 0
 	var dir string
 	for round := range n {

@@ -31,7 +31,7 @@ func TestPowerLoss(t *testing.T) {
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
 		lacking("the kernel has no loop devices here: " + err.Error())
 	}
-	n := rounds(t, "GANDER_POWER_LOSSES", 3)
+	n := rounds(t, "GANDER_POWER_LOSSES", 2)
 	for round := range n {
 		if problems := losePower(t, sessions.SyncAlways); len(problems) > 0 {
 			t.Fatalf("round %d: %d problems, the first: %s", round, len(problems), problems[0])

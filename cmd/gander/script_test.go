@@ -199,6 +199,9 @@ func expand(ts *testscript.TestScript, neg bool, args []string) {
 // Where GANDER_CHECK is set everything was promised to be there, so that nothing skips.
 func have(condition string) (bool, error) {
 	promised := os.Getenv("GANDER_CHECK") == "1"
+	if testing.Short() && (condition == "goose" || condition == "opencode") {
+		return false, nil // they take seconds to start
+	}
 	switch condition {
 	case "goose":
 		if goosePath() == "" && promised {

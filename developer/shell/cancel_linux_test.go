@@ -72,7 +72,7 @@ func TestCancel(t *testing.T) {
 			}
 		})
 	}
-	for n := range count(t, "GANDER_SHELL_CANCELS", 200) {
+	for n := range count(t, "GANDER_SHELL_CANCELS", 2*len(escapes)) {
 		work <- n
 	}
 	close(work)

@@ -29,7 +29,7 @@ import (
 // stranger is a user that no machine has.
 const stranger = 12345
 
-// inRootsToo runs a test that takes long for root's project, where tests run everywhere.
+// inRootsToo runs a test for root's project where tests run everywhere.
 func inRootsToo(t *testing.T, test func(t *testing.T)) {
 	if sandboxtest.Everywhere() {
 		t.Run("root's project", test)
@@ -38,21 +38,22 @@ func inRootsToo(t *testing.T, test func(t *testing.T)) {
 
 func TestDriver(t *testing.T) {
 	needDaemon(t)
-	t.Run("root's project", func(t *testing.T) { sandboxtest.TestDriver(t, newDriver, -1) })
+	inRootsToo(t, func(t *testing.T) { sandboxtest.TestDriver(t, newDriver, -1) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestDriver(t, newDriver, stranger) })
 	t.Run("attached", func(t *testing.T) { sandboxtest.TestDriver(t, newAttached, stranger) })
 }
 
 func TestKills(t *testing.T) {
 	needDaemon(t)
-	t.Run("root's project", func(t *testing.T) { sandboxtest.TestKills(t, newDriver, -1, nothingLeft) })
+	inRootsToo(t, func(t *testing.T) { sandboxtest.TestKills(t, newDriver, -1, nothingLeft) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestKills(t, newDriver, stranger, nothingLeft) })
 	t.Run("attached", func(t *testing.T) { sandboxtest.TestKills(t, newAttached, stranger, nothingLeft) })
 }
 
 func TestWrites(t *testing.T) {
+	sandboxtest.OnlyEverywhere(t)
 	needDaemon(t)
-	inRootsToo(t, func(t *testing.T) { sandboxtest.TestWrites(t, newDriver, -1) })
+	t.Run("root's project", func(t *testing.T) { sandboxtest.TestWrites(t, newDriver, -1) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestWrites(t, newAttached, stranger) })
 }
 
@@ -67,8 +68,9 @@ func TestCloseGit(t *testing.T) {
 }
 
 func TestOrdinaryWork(t *testing.T) {
+	sandboxtest.OnlyEverywhere(t)
 	needDaemon(t)
-	inRootsToo(t, func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, -1) })
+	t.Run("root's project", func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, -1) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newDriver, stranger) })
 }
 
@@ -79,9 +81,11 @@ func TestDownloads(t *testing.T) {
 }
 
 func TestHideGit(t *testing.T) {
+	sandboxtest.OnlyEverywhere(t)
 	needDaemon(t)
-	inRootsToo(t, func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1) })
+	t.Run("root's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1) })
 	t.Run("user's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newAttached, stranger) })
+	t.Run("around it", func(t *testing.T) { sandboxtest.TestHideGitAround(t, newAttached, stranger) })
 }
 
 func TestHostEnvironment(t *testing.T) {

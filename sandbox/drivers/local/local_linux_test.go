@@ -56,17 +56,27 @@ func owners() map[string]int {
 	return map[string]int{"own project": -1}
 }
 
-// ownersOfLong are those for tests that take long.
-func ownersOfLong() map[string]int {
-	all := owners()
-	if !sandboxtest.Everywhere() && len(all) > 1 {
-		delete(all, "root's project")
+// inFull reports whether tests run whose result does not depend on who runs them: for an
+// ordinary user always, who is also in TestAsOrdinaryUser, and for root in soak.
+func inFull() bool { return os.Geteuid() != 0 || sandboxtest.Everywhere() }
+
+func needFull(t *testing.T) {
+	t.Helper()
+	if !inFull() {
+		sandboxtest.OnlyEverywhere(t)
 	}
-	return all
+}
+
+// drivers are the kinds of sandboxes whose commands are started and killed.
+func drivers() map[string]sandboxtest.NewDriver {
+	if !inFull() {
+		return map[string]sandboxtest.NewDriver{"local": newLocal}
+	}
+	return map[string]sandboxtest.NewDriver{"local": newLocal, "off": newOff, "refused": newRefused}
 }
 
 func TestDriver(t *testing.T) {
-	for name, newDriver := range map[string]sandboxtest.NewDriver{"local": newLocal, "off": newOff, "refused": newRefused} {
+	for name, newDriver := range drivers() {
 		for whose, owner := range owners() {
 			t.Run(name+"/"+whose, func(t *testing.T) { sandboxtest.TestDriver(t, newDriver, owner) })
 		}
@@ -74,7 +84,7 @@ func TestDriver(t *testing.T) {
 }
 
 func TestKills(t *testing.T) {
-	for name, newDriver := range map[string]sandboxtest.NewDriver{"local": newLocal, "off": newOff, "refused": newRefused} {
+	for name, newDriver := range drivers() {
 		for whose, owner := range owners() {
 			t.Run(name+"/"+whose, func(t *testing.T) { sandboxtest.TestKills(t, newDriver, owner, nil) })
 		}
@@ -89,8 +99,9 @@ func TestRules(t *testing.T) {
 }
 
 func TestWrites(t *testing.T) {
+	needFull(t)
 	t.Run("controls", sandboxtest.TestWriteControls)
-	for whose, owner := range ownersOfLong() {
+	for whose, owner := range owners() {
 		t.Run(whose, func(t *testing.T) { sandboxtest.TestWrites(t, newLocal, owner) })
 	}
 	t.Run("no namespaces", func(t *testing.T) { sandboxtest.TestWrites(t, newRefused, -1) })
@@ -103,20 +114,24 @@ func TestCloseGit(t *testing.T) {
 }
 
 func TestOrdinaryWork(t *testing.T) {
-	for whose, owner := range ownersOfLong() {
+	needFull(t)
+	for whose, owner := range owners() {
 		t.Run(whose, func(t *testing.T) { sandboxtest.TestOrdinaryWork(t, newLocal, owner) })
 	}
 }
 
 func TestDownloads(t *testing.T) {
-	for whose, owner := range ownersOfLong() {
+	needFull(t)
+	for whose, owner := range owners() {
 		t.Run(whose, func(t *testing.T) { sandboxtest.TestDownloads(t, newLocal, owner) })
 	}
 }
 
 func TestHideGit(t *testing.T) {
-	for whose, owner := range ownersOfLong() {
+	needFull(t)
+	for whose, owner := range owners() {
 		t.Run(whose, func(t *testing.T) { sandboxtest.TestHideGit(t, newLocal, owner) })
+		t.Run(whose+", around it", func(t *testing.T) { sandboxtest.TestHideGitAround(t, newLocal, owner) })
 	}
 	t.Run("no namespaces", func(t *testing.T) { sandboxtest.TestHideGit(t, newRefused, -1) })
 }

@@ -533,7 +533,7 @@ func testClimbing(t *testing.T, where placement) {
 // being read.
 func TestHostReplaces(t *testing.T) {
 	requireSupport(t)
-	rounds := 500
+	rounds := 50
 	if n := os.Getenv("GANDER_RACE_ROUNDS"); n != "" {
 		if _, err := fmt.Sscan(n, &rounds); err != nil {
 			t.Fatal(err)

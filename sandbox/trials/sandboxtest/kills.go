@@ -9,7 +9,7 @@ import (
 const (
 	// killsVariable says how many commands TestKills kills.
 	killsVariable = "GANDER_SANDBOX_KILLS"
-	usualKills    = 22
+	usualKills    = 5
 	// killsPerSandbox is after how many another sandbox is made, and the one before
 	// closed while a command runs in it.
 	killsPerSandbox = 11

@@ -23,9 +23,19 @@ const patience = 30 * time.Second
 // NewDriver makes the driver under test.
 type NewDriver func(*testing.T) sandbox.Driver
 
-// Everywhere reports whether tests that take long run in every place they can, as soak
-// wants it (GANDER_EVERYWHERE=1), or only in those that differ most.
+// Everywhere reports whether every test runs in every place, as soak wants it
+// (GANDER_EVERYWHERE=1). Otherwise the tests run in full for an ordinary user in the local
+// sandbox; root and containers have those whose result depends on the place.
 func Everywhere() bool { return os.Getenv("GANDER_EVERYWHERE") == "1" }
+
+// OnlyEverywhere skips a test that runs in full for an ordinary user in the local sandbox,
+// unless tests run everywhere.
+func OnlyEverywhere(t *testing.T) {
+	t.Helper()
+	if !Everywhere() {
+		t.Skip("an ordinary user runs it in the local sandbox, make soak here too")
+	}
+}
 
 // Env is the environment that commands of the tests get, besides a mark.
 func Env(more ...string) []string {
