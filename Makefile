@@ -93,12 +93,12 @@ quick: changed supervisor ## for the desk: lint of what changed, unit tests with
 
 .PHONY: check
 check: ## every promise, once: what each change has to pass
-	@.ci/parts '25 minutes with a warm build cache, 35 with a cold one' deps lint unit race sandboxes e2e
+	@.ci/parts '25 minutes with a warm build cache, 35 with a cold one' deps lint unit analyze race shells limits live
 
 .PHONY: soak
 soak: export GANDER_EVERYWHERE := 1
 soak: ## every promise in every place, with long repetitions, fuzzing and measurements: a day
-	@.ci/parts 'to end' deps plain-images lint unit races proofs acp podman bench fuzz
+	@.ci/parts 'to end' deps plain-images lint unit analyze races proofs acp podman bench fuzz
 
 .PHONY: dist
 dist: ## the release in dist/: archives of six platforms, sums, lists of parts, registry entries
@@ -127,43 +127,55 @@ RACED := ./acp ./mcp ./sandbox/router ./sandbox/agents/acpagent ./sandbox/outbou
 # These too, and they start sandboxes, shells and other programs: the go command may not take an earlier result for today's.
 RACED_LIVE := ./sandbox/inside/supervise ./developer/shell ./sandbox/outbound/egress ./sandbox/unattended/loop
 # So do these, without the race detector. Two run at once, in this order, so that the longest do not come last.
-LIVE := ./sandbox/drivers/local ./cmd/gander ./sandbox/drivers/docker ./sandbox/inside/enforce ./sandbox/unattended/controlplane/dashboard \
+LIVE := ./conformance/e2e ./sandbox/drivers/local ./cmd/gander ./sandbox/drivers/docker ./sandbox/inside/enforce ./sandbox/unattended/controlplane/dashboard \
   ./cmd/dist ./sandbox/agents/custom ./sandbox/opencode ./sandbox/router/changes ./sandbox/drivers/registry ./sandbox/trials/probe
 # The tests of these need the C code in them.
 WITH_C := ./developer ./developer/analyze
 # All the others test what is in them and no more.
-PURE = $$($(GO) list ./... | grep -vxF $(patsubst ./%,-e gander.dev/gander/%,$(RACED) $(RACED_LIVE) $(LIVE) $(WITH_C) ./conformance/e2e ./conformance/bench))
+PURE = $$($(GO) list ./... | grep -vxF $(patsubst ./%,-e gander.dev/gander/%,$(RACED) $(RACED_LIVE) $(LIVE) $(WITH_C) ./conformance/bench))
 
 # Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(TEST) -race
 
+# How long the tests of a package may take.
+TIMEOUT ?= 25m
+
 .PHONY: unit
 unit: supervisor ## tests of single packages that start nothing, the fuzz targets' seeds among them
-	@CGO_ENABLED=0 $(TEST) -timeout 15m $(PURE)
-	@$(C) $(TEST) -ldflags '$(STATIC)' -timeout 15m $(WITH_C)
+	@CGO_ENABLED=0 $(TEST) -timeout $(TIMEOUT) $(PURE)
+
+.PHONY: analyze
+analyze: supervisor ## the same for the packages with C in them
+	@$(C) $(TEST) -ldflags '$(STATIC)' -timeout $(TIMEOUT) $(WITH_C)
 
 .PHONY: race
 race: supervisor ## with the race detector the packages whose concurrency is gander's own
-	@$(RACE) -timeout 15m $(RACED)
-	@$(RACE) -timeout 15m -count=1 -skip '$(ALONE)' $(RACED_LIVE)
+	@$(RACE) -timeout $(TIMEOUT) $(RACED)
+
+.PHONY: shells
+shells: supervisor ## the same for those that start shells, supervisors and downloads
+	@$(RACE) -timeout $(TIMEOUT) -count=1 -skip '$(ALONE)' $(RACED_LIVE)
 
 # These run by themselves, without the race detector: they use up the processes of a user, or measure what they need.
 ALONE := ^(TestLimits|TestFilesInMemory|TestNoGrowth)$$
 
-.PHONY: sandboxes
-sandboxes: supervisor deps ## the drivers, the rules, the catalogue of escapes, the page, the scripts: what starts sandboxes and agents
+.PHONY: limits
+limits: supervisor ## what uses up what a sandbox may have, one test after the other
+	@CGO_ENABLED=0 $(TEST) -timeout $(TIMEOUT) -count=1 -p 1 -run '$(ALONE)|^TestAsOrdinaryUser$$' ./sandbox/drivers/local ./developer/shell
+
+.PHONY: live
+live: images $(CLIENTS) ## what starts sandboxes and agents: drivers, rules, the catalogue of escapes, the page, scripts, e2e
 	@mkdir -p .cache/pictures
-	@CGO_ENABLED=0 $(TEST) -timeout 6h -count=1 -p 1 -run '$(ALONE)|^TestAsOrdinaryUser$$' ./sandbox/drivers/local ./developer/shell
-	@$(C) $(TEST) -ldflags '$(STATIC)' -timeout 12h -count=1 -skip '$(ALONE)' $(KEEP) $(LIVE)
+	@$(C) $(TEST) -ldflags '$(STATIC)' -timeout $(TIMEOUT) -count=1 -p 2 -skip '$(ALONE)' $(KEEP) $(LIVE)
 
 .PHONY: races
-races: supervisor # everything that soak has, with the race detector and as often as check has it
-	@$(RACE) -timeout 2h -count=1 -skip '$(ALONE)|^TestProbe$$|^TestKills$$' $$($(GO) list ./... | grep -v -e /conformance/e2e$$ -e /conformance/bench$$)
+races: supervisor # everything with the race detector, as often as check has it
+	@$(RACE) -timeout 3h -count=1 -skip '$(ALONE)|^TestProbe$$|^TestKills$$' $$($(GO) list ./... | grep -v -e /conformance/e2e$$ -e /conformance/bench$$)
 
 .PHONY: e2e
-e2e: images $(CLIENTS) ## bin/gander between real clients and real agents
+e2e: images $(CLIENTS) ## of these bin/gander between real clients and real agents
 	@mkdir -p .cache/pictures
-	@CGO_ENABLED=0 $(TEST) -timeout 12h -count=1 $(KEEP) ./conformance/e2e
+	@CGO_ENABLED=0 $(TEST) -timeout $(TIMEOUT) -count=1 $(KEEP) ./conformance/e2e
 
 .PHONY: proofs
 proofs: export GANDER_RACE_ROUNDS := 10000
@@ -179,7 +191,7 @@ proofs: export GANDER_CRASH_RUNS := 100
 proofs: export GANDER_CRASH_LOSSES := 40
 proofs: export GANDER_MODEL_DOWN_SECONDS := 180
 proofs: # without the race detector what check has with it or seldom: thousands of cancels, calls, kills and races
-	$(MAKE) -k sandboxes e2e LIVE='$(LIVE) $(RACED) $(RACED_LIVE)'
+	$(MAKE) -k limits live TIMEOUT=12h LIVE='$(LIVE) $(RACED) $(RACED_LIVE)'
 
 .PHONY: acp
 acp: images # every check of ACP for gander with each agent in each sandbox: ten minutes with opencode
@@ -209,7 +221,7 @@ fuzz: ## every fuzz target for FUZZTIME seconds (600), as many at once as there 
 
 .PHONY: changed
 changed: # gofumpt, vet and staticcheck of the packages that differ from main
-	@files="$$({ git diff --name-only --diff-filter=d "$$(git merge-base HEAD main || echo HEAD)" -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; })"; \
+	@files="$$({ git diff --name-only --diff-filter=d "$$(git merge-base HEAD main 2>/dev/null || echo HEAD)" -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; })"; \
 	[ -n "$$files" ] || exit 0; \
 	packages="$$(xargs -n 1 dirname <<<"$$files" | sort -u | sed 's|^|./|')"; \
 	badly="$$($(GO) run $(GOFUMPT) -l $$files)"; test -z "$$badly" || { echo "gofumpt: $$badly" >&2; exit 1; }; \

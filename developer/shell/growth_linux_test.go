@@ -106,7 +106,7 @@ func TestNoGrowth(t *testing.T) {
 	t.Logf("before %+v", before)
 	t.Logf("after  %+v", after)
 	grown := after.childMemory - before.childMemory
-	if raceEnabled { // what the detector needs for itself; make sandboxes measures without it
+	if raceEnabled { // what the detector needs for itself; make limits measures without it
 		grown = 0
 	}
 	if after.heap > before.heap+4<<20 || grown > 24<<20 || after.jobs > 70 || after.spooled > 1010 {
