@@ -129,10 +129,12 @@ RACED_LIVE := ./sandbox/inside/supervise ./developer/shell ./sandbox/outbound/eg
 # So do these, without the race detector. Two run at once, in this order, so that the longest do not come last.
 LIVE := ./conformance/e2e ./sandbox/drivers/local ./cmd/gander ./sandbox/drivers/docker ./sandbox/inside/enforce ./sandbox/unattended/controlplane/dashboard \
   ./cmd/dist ./sandbox/agents/custom ./sandbox/opencode ./sandbox/router/changes ./sandbox/drivers/registry ./sandbox/trials/probe
+# These start hundreds of broken agents and servers, which quick does without.
+TWINS := ./conformance/acp ./conformance/mcp
 # The tests of these need the C code in them.
 WITH_C := ./developer ./developer/analyze
 # All the others test what is in them and no more.
-PURE = $$($(GO) list ./... | grep -vxF $(patsubst ./%,-e gander.dev/gander/%,$(RACED) $(RACED_LIVE) $(LIVE) $(WITH_C) ./conformance/bench))
+PURE = $$($(GO) list ./... | grep -vxF $(patsubst ./%,-e gander.dev/gander/%,$(RACED) $(RACED_LIVE) $(LIVE) $(TWINS) $(WITH_C) ./conformance/bench))
 
 # Programs with the detector sleep when they end, a second unless told otherwise; many tests start themselves.
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(TEST) -race
@@ -142,7 +144,7 @@ TIMEOUT ?= 25m
 
 .PHONY: unit
 unit: supervisor ## tests of single packages that start nothing, the fuzz targets' seeds among them
-	@CGO_ENABLED=0 $(TEST) -timeout $(TIMEOUT) $(PURE)
+	@CGO_ENABLED=0 $(TEST) -timeout $(TIMEOUT) $(TWINS) $(PURE)
 
 .PHONY: analyze
 analyze: supervisor ## the same for the packages with C in them
