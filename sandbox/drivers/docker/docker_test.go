@@ -83,8 +83,8 @@ func TestDownloads(t *testing.T) {
 func TestHideGit(t *testing.T) {
 	sandboxtest.OnlyEverywhere(t)
 	needDaemon(t)
-	t.Run("root's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1) })
-	t.Run("user's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newAttached, stranger) })
+	t.Run("root's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newDriver, -1, false) })
+	t.Run("user's project", func(t *testing.T) { sandboxtest.TestHideGit(t, newAttached, stranger, true) })
 	t.Run("around it", func(t *testing.T) { sandboxtest.TestHideGitAround(t, newAttached, stranger) })
 }
 

@@ -130,10 +130,10 @@ func TestDownloads(t *testing.T) {
 func TestHideGit(t *testing.T) {
 	needFull(t)
 	for whose, owner := range owners() {
-		t.Run(whose, func(t *testing.T) { sandboxtest.TestHideGit(t, newLocal, owner) })
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestHideGit(t, newLocal, owner, true) })
 		t.Run(whose+", around it", func(t *testing.T) { sandboxtest.TestHideGitAround(t, newLocal, owner) })
 	}
-	t.Run("no namespaces", func(t *testing.T) { sandboxtest.TestHideGit(t, newRefused, -1) })
+	t.Run("no namespaces", func(t *testing.T) { sandboxtest.TestHideGit(t, newRefused, -1, false) })
 }
 
 func TestHostEnvironment(t *testing.T) {

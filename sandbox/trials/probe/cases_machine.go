@@ -47,7 +47,7 @@ func procCases() []Case {
 		sh("the parent's root", `cat "/proc/$PPID/root$BESIDE/secret"`),
 		sh("the roots of all", `for d in /proc/[0-9]*; do cat "$d/root$BESIDE/secret" 2>/dev/null; done`),
 		sh("the directories of all", `for d in /proc/[0-9]*; do cat "$d/cwd/secret" "$d/cwd/.env" 2>/dev/null; done`),
-		sh("the descriptors of all", `for d in /proc/[0-9]*/fd/*; do case "$(readlink "$d")" in */secret) cat "$d"; esac; done 2>/dev/null`),
+		sh("the descriptors of all", `find /proc/[0-9]*/fd -lname "*/secret" -exec cat {} + 2>/dev/null`, "find"),
 		sh("the environments of all", `cat /proc/[0-9]*/environ /proc/[0-9]*/task/*/environ 2>/dev/null | tr '\0' '\n'`),
 		sh("the arguments of all", `grep -l "$VICTIMNAME" /proc/[0-9]*/cmdline 2>/dev/null | grep -v "/proc/$$/" | grep -q "/proc/$VICTIM/" && echo "$1"`),
 		do("the memory of all", "memory-of-all"),

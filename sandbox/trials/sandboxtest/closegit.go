@@ -135,10 +135,10 @@ func hiddenLeaks() []string {
 
 // TestHideGit tests a policy whose git is "hide" as drivers keep it: git works inside,
 // nothing inside reads what it keeps of closed files, nor what comes to git later, and
-// the repository outside is whole. Owner is as for TestDriver.
-func TestHideGit(t *testing.T, newDriver NewDriver, owner int) {
+// the repository outside is whole. It keeps that loose, or in packs. owner is as for TestDriver.
+func TestHideGit(t *testing.T, newDriver NewDriver, owner int, packed bool) {
 	name, pack := "loose", "true"
-	if owner >= 0 {
+	if packed {
 		name, pack = "packed", "git gc -q && git multi-pack-index write && git commit-graph write --reachable"
 	}
 	t.Run(name, func(t *testing.T) {
