@@ -124,11 +124,7 @@ func TestAcpx(t *testing.T) {
 // A named session is used over many calls, also after the process that held it has
 // ended; its mode and options can be set; two prompts at once wait in line.
 func TestAcpxSession(t *testing.T) {
-	for _, c := range localCells() {
-		if c == home || everywhere { // acpx does the same with either agent
-			c.run(t, 0, testAcpxSession)
-		}
-	}
+	inCells(t, testAcpxSession)
 }
 
 func testAcpxSession(t *testing.T, w *world) {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -37,13 +36,12 @@ func (w *world) markedCommand(mark, command string) step {
 	return w.shell("export GANDER_E2E_MARK=" + mark + "; " + command)
 }
 
-// cancels is how many cancels of a kind one user gets in one cell, of the
-// CANCEL_RUNS in total.
+// cancels is how many cancels of a kind there are in one cell, of the CANCEL_RUNS in total.
 func (w *world) cancels(t *testing.T, share float64) int {
-	return max(1, int(math.Ceil(share*w.cell.share()*float64(count(t, "GANDER_CANCEL_RUNS", 20))/2)))
+	return w.part(share * float64(count(t, "GANDER_CANCEL_RUNS", 20)))
 }
 
-// The shares of a user's runs in a cell; they add up to 1.
+// The shares of the kinds; they add up to 1.
 const (
 	shellShare      = 0.70
 	modelShare      = 0.06
@@ -59,7 +57,7 @@ const hanging = "hanging model"
 const perEditor = 50
 
 func TestCancelShell(t *testing.T) {
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		took := durations{}
 		repeat(t, w, w.cancels(t, shellShare), func(s *session, n int) {
 			escape := escapes[n%len(escapes)]
@@ -76,7 +74,7 @@ func TestCancelShell(t *testing.T) {
 }
 
 func TestCancelWhileTheModelHangs(t *testing.T) {
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		took := durations{}
 		repeat(t, w, w.cancels(t, modelShare), func(s *session, n int) {
 			// A tool first, so that there is something to leave behind.
@@ -97,7 +95,7 @@ func TestCancelWhileTheModelHangs(t *testing.T) {
 }
 
 func TestCancelWhileAPermissionWaits(t *testing.T) {
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		took := durations{}
 		asked := map[*editor]int{}
 		repeat(t, w, w.cancels(t, permissionShare), func(s *session, n int) {
@@ -147,7 +145,7 @@ func TestEndOfGander(t *testing.T) {
 		{"SIGINT", 0, func(e *editor) { e.do("kill", map[string]any{"signal": "SIGINT"}) }},
 		{"SIGHUP", 0, func(e *editor) { e.do("kill", map[string]any{"signal": "SIGHUP"}) }},
 	}
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		for _, tt := range ends {
 			if w.cell != home && (tt.name == "SIGINT" || tt.name == "SIGHUP") {
 				continue // to gander they are SIGTERM, wherever the agent is

@@ -1,27 +1,25 @@
 package e2e
 
 import (
-	"fmt"
-	"hash/crc32"
 	"maps"
-	"os"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
 )
 
-// The suite runs over every agent in every kind of sandbox, in check in a part of the pairs. A further agent, or a
-// further driver, joins by one entry of these lists.
+// The suite runs over every agent in every kind of sandbox, in check in a part of the pairs
+// (table_test.go). A further agent, or a further driver, joins by one entry of these lists.
 var (
 	agents = []*agent{
 		{
-			name: "goose", path: "sandbox/node_modules/@aaif/goose-binary-linux-x64/bin/goose", model: "gpt-4o",
+			name: "goose", share: 0.65, path: "sandbox/node_modules/@aaif/goose-binary-linux-x64/bin/goose", model: "gpt-4o",
 			shell: "shell", write: "write", pathArg: "path",
 			free: "auto", asks: "approve", goesOn: true, holds: 1_500_000,
 			strict: "chat", refused: func(a *agent, _ string) step { return a.runs("touch strict.txt") },
 		},
 		{
-			name: "opencode", path: "sandbox/node_modules/opencode-linux-x64/bin/opencode", model: "gpt-4o",
+			name: "opencode", share: 0.35, path: "sandbox/node_modules/opencode-linux-x64/bin/opencode", model: "gpt-4o",
 			shell: "bash", write: "write", pathArg: "filePath",
 			free: "build", asks: "ask", holds: 40_000,
 			strict: "plan", refused: func(a *agent, project string) step { return a.writes(project+"/strict.txt", "x") },
@@ -38,13 +36,12 @@ var (
 			containers: dockerContainers, roots: dockerRoots, inspect: dockerInspect,
 		},
 	}
-	// agentShares are an agent's parts of the long repetitions.
-	agentShares = map[string]float64{"goose": 0.65, "opencode": 0.35}
 )
 
 // An agent is what the suite has to know about one.
 type agent struct {
 	name, path, model string
+	share             float64 // of long repetitions
 	// Names of its tools, and of the argument that is the path of a file.
 	shell, write, pathArg string
 	// Modes: free runs everything, asks asks before, strict refuses.
@@ -86,7 +83,7 @@ func (a *agent) writes(path, content string) step {
 // that are nil belong to drivers whose processes are not below gander.
 type driver struct {
 	name  string
-	share float64 // of the long repetitions
+	share float64 // of long repetitions
 	need  func(t *testing.T)
 	env   func() map[string]string
 	// group is the group that a user needs to use it.
@@ -108,7 +105,17 @@ type cell struct {
 
 func (c cell) String() string { return c.agent.name + " in " + c.driver.name }
 
-func (c cell) share() float64 { return agentShares[c.agent.name] * c.driver.share }
+func (c cell) share() float64 { return c.agent.share * c.driver.share }
+
+// part returns how many of a test's repetitions are done in this cell, as one of those
+// that the table has for the test.
+func (w *world) part(repetitions float64) int {
+	sum := 0.0
+	for _, s := range spots(w.t) {
+		sum += s.share()
+	}
+	return max(1, int(math.Ceil(repetitions*w.cell.share()/sum)))
+}
 
 func (c cell) flags() []string {
 	return []string{"--agent", c.agent.name, "--sandbox", c.driver.name}
@@ -122,88 +129,6 @@ func (c cell) env(t *testing.T) map[string]string {
 
 // home is the cell of the tests that are about gander and the protocol alone.
 var home = cell{agents[0], drivers[0]}
-
-func cells() []cell {
-	var all []cell
-	for _, d := range drivers {
-		for _, a := range agents {
-			all = append(all, cell{a, d})
-		}
-	}
-	return all
-}
-
-// localCells are both agents in the sandbox that starts fastest, for tests that are
-// about a client.
-func localCells() []cell { return []cell{{agents[0], drivers[0]}, {agents[1], drivers[0]}} }
-
-// everywhere says that tests run in all cells, as soak wants it.
-var everywhere = os.Getenv("GANDER_EVERYWHERE") == "1"
-
-// someCells are two, with each agent and each sandbox in one of them, or all.
-func someCells(other bool) []cell {
-	all := cells()
-	switch {
-	case everywhere:
-		return all
-	case other:
-		return []cell{all[2], all[1]}
-	}
-	return []cell{all[0], all[3]}
-}
-
-// inCells runs a test in some cells: half of the tests have the one pair of them, half the
-// other, and half of each only that of goose, which starts in a tenth of the time.
-func inCells(t *testing.T, f func(t *testing.T, w *world)) {
-	t.Helper()
-	chance := crc32.ChecksumIEEE([]byte(t.Name()))
-	some := someCells(chance&1 == 1)
-	if !everywhere && chance&2 == 2 {
-		some = some[:1]
-	}
-	for _, c := range some {
-		c.run(t, 0, f)
-	}
-}
-
-// inCellsAsUsers runs a test in some cells as root, and as an ordinary user in the others.
-func inCellsAsUsers(t *testing.T, f func(t *testing.T, w *world)) {
-	t.Helper()
-	needRoot(t)
-	t.Run("root", func(t *testing.T) {
-		for _, c := range someCells(false) {
-			c.run(t, 0, f)
-		}
-	})
-	t.Run("ordinary user", func(t *testing.T) {
-		for _, c := range someCells(true) {
-			c.run(t, ordinaryUser, f)
-		}
-	})
-}
-
-// asUsers runs a test in some cells as root and as an ordinary user.
-func asUsers(t *testing.T, f func(t *testing.T, w *world), cells ...cell) {
-	t.Helper()
-	needRoot(t)
-	for _, user := range []struct {
-		name string
-		uid  int
-	}{{"root", 0}, {"ordinary user", ordinaryUser}} {
-		t.Run(user.name, func(t *testing.T) {
-			for _, c := range cells {
-				c.run(t, user.uid, f)
-			}
-		})
-	}
-}
-
-func (c cell) run(t *testing.T, uid int, f func(t *testing.T, w *world)) {
-	t.Run(fmt.Sprint(c), func(t *testing.T) {
-		c.driver.need(t)
-		f(t, newWorld(t, c, uid))
-	})
-}
 
 // containers lists the containers of this world, also the stopped ones.
 func (w *world) containers() []string {
@@ -235,21 +160,5 @@ func (w *world) noContainers() {
 	w.t.Helper()
 	if w.cell.driver.containers != nil {
 		eventually(w.t, "all containers to be gone", func() bool { return len(w.containers()) == 0 })
-	}
-}
-
-// The shares of the long repetitions must be what they are said to be.
-func TestSharesAddUp(t *testing.T) {
-	users, all := 0.0, 0.0
-	for _, s := range []float64{shellShare, modelShare, permissionShare, killShare, eofShare} {
-		users += s
-	}
-	for _, c := range cells() {
-		all += c.share()
-	}
-	for name, sum := range map[string]float64{"kinds": users, "cells": all} {
-		if sum < 0.999 || sum > 1.001 {
-			t.Errorf("the shares of %s add up to %v", name, sum)
-		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // What a command changed is shown at the end of the turn, as differences with host
 // paths; /diff shows it again, /undo puts it back, and nothing of it is in the project.
 func TestChangesByCommands(t *testing.T) {
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		e := w.gander(nil)
 		e.initialize()
 		project := w.mkdir("project")

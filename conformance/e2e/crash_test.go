@@ -15,14 +15,8 @@ var victims = []string{"gander", "agent", "supervisor"}
 // A session holds every acknowledged entry, once, whatever was killed when: gander,
 // the agent or the supervisor. GANDER_CRASH_RUNS says how many kills there are.
 func TestCrashes(t *testing.T) {
-	runs := count(t, "GANDER_CRASH_RUNS", 12)
-	for i, c := range localCells() {
-		share := runs - runs/3 // goose starts sooner
-		if i > 0 {
-			share = runs / 3
-		}
-		c.run(t, 0, func(t *testing.T, w *world) { testCrashes(t, w, share) })
-	}
+	runs := float64(count(t, "GANDER_CRASH_RUNS", 12))
+	inCells(t, func(t *testing.T, w *world) { testCrashes(t, w, w.part(runs)) })
 }
 
 func testCrashes(t *testing.T, w *world, runs int) {

@@ -11,9 +11,7 @@ import (
 // The directories that an editor adds are in the sandbox at their own paths, with what
 // their rules close closed, and only for reading where the configuration says so.
 func TestAdditionalDirectories(t *testing.T) {
-	for _, c := range []cell{home, {agents[0], drivers[1]}} {
-		c.run(t, 0, testAdditionalDirectories)
-	}
+	inCells(t, testAdditionalDirectories)
 }
 
 func testAdditionalDirectories(t *testing.T, w *world) {

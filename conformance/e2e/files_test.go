@@ -129,14 +129,12 @@ func (w *world) linkOut(outside string) step {
 
 // goose's own tools ask the editor; opencode's never do.
 func TestFilesOfTheEditor(t *testing.T) {
-	for _, d := range drivers {
-		cell{agents[0], d}.run(t, 0, func(t *testing.T, w *world) {
-			w.write(w.mkdir("gander"), "config.json", `{"policy": {"writes": {"protect": ["/deploy"]}}}`)
-			testBuffers(t, w, func(path, old, new string) step {
-				return step{"tool": "edit", "args": map[string]any{"path": path, "before": old, "after": new}}
-			})
+	inCells(t, func(t *testing.T, w *world) {
+		w.write(w.mkdir("gander"), "config.json", `{"policy": {"writes": {"protect": ["/deploy"]}}}`)
+		testBuffers(t, w, func(path, old, new string) step {
+			return step{"tool": "edit", "args": map[string]any{"path": path, "before": old, "after": new}}
 		})
-	}
+	})
 }
 
 // With the developer tools both do.

@@ -261,9 +261,7 @@ var cancelledOutcome = acp.RequestPermissionOutcome{Cancelled: &acp.RequestPermi
 
 // The SDK's client prompts, is asked, cancels and chooses.
 func TestGoSDK(t *testing.T) {
-	for _, cell := range localCells() {
-		cell.run(t, 0, testGoSDK)
-	}
+	inCells(t, testGoSDK)
 }
 
 func testGoSDK(t *testing.T, w *world) {

@@ -13,58 +13,54 @@ import (
 // What a killed gander leaves, an agent's home with what was said in it, the next
 // one clears away, and says so.
 func TestKilledGanderIsClearedAway(t *testing.T) {
-	for _, c := range []cell{home, {agents[0], drivers[1]}} {
-		c.run(t, 0, func(t *testing.T, w *world) {
-			e := w.gander(nil)
-			e.dies = true
-			e.initialize()
-			s := e.session(w.mkdir("project"))
-			s.prompt(script(t, says("a secret of somebody"))).done("end_turn")
-			if n := len(left(t, w)); n != 1 {
-				t.Fatalf("%d directories are there to be left", n)
-			}
-			e.do("kill", map[string]any{"signal": "SIGKILL"})
-			e.exit()
-			if len(left(t, w)) != 1 {
-				t.Fatal("nothing is left: the test proves nothing")
-			}
-			next := w.gander(nil)
-			next.initialize()
-			eventually(t, "it to be cleared away", func() bool { return len(left(t, w)) == 0 })
-			next.end()
-			if said := next.stderr(); !strings.Contains(said, "cleared away what a killed gander left: goose-"+s.id) {
-				t.Errorf("it is not said: %s", said)
-			}
-			w.noContainers()
-		})
-	}
+	inCells(t, func(t *testing.T, w *world) {
+		e := w.gander(nil)
+		e.dies = true
+		e.initialize()
+		s := e.session(w.mkdir("project"))
+		s.prompt(script(t, says("a secret of somebody"))).done("end_turn")
+		if n := len(left(t, w)); n != 1 {
+			t.Fatalf("%d directories are there to be left", n)
+		}
+		e.do("kill", map[string]any{"signal": "SIGKILL"})
+		e.exit()
+		if len(left(t, w)) != 1 {
+			t.Fatal("nothing is left: the test proves nothing")
+		}
+		next := w.gander(nil)
+		next.initialize()
+		eventually(t, "it to be cleared away", func() bool { return len(left(t, w)) == 0 })
+		next.end()
+		if said := next.stderr(); !strings.Contains(said, "cleared away what a killed gander left: goose-"+s.id) {
+			t.Errorf("it is not said: %s", said)
+		}
+		w.noContainers()
+	})
 }
 
 // A session of which nothing is to be kept leaves nothing either when gander is killed:
 // the next one clears it away.
 func TestKilledGanderKeepsNothing(t *testing.T) {
-	for _, c := range localCells() {
-		c.run(t, 0, func(t *testing.T, w *world) {
-			e := w.gander(nil)
-			e.dies = true
-			e.initialize()
-			project := w.mkdir("project")
-			s := e.sessionWith(map[string]any{"cwd": project, "mcpServers": []any{}, "_meta": map[string]any{"noSession": true}})
-			s.prompt("a word: quince-77 " + script(t, w.shell("echo quince-77 > made.txt"), says("made"))).done("end_turn")
-			if len(e.list(map[string]any{})) != 0 {
-				t.Error("the session is in the list")
-			}
-			e.do("kill", map[string]any{"signal": "SIGKILL"})
-			e.exit()
-			if len(holding(t, w.ganderHome(), "quince-77")) == 0 {
-				t.Fatal("nothing is left: the test proves nothing")
-			}
-			next := w.gander(nil)
-			next.initialize()
-			eventually(t, "it to be cleared away", func() bool { return len(holding(t, w.ganderHome(), "quince-77", s.id)) == 0 })
-			next.end()
-		})
-	}
+	inCells(t, func(t *testing.T, w *world) {
+		e := w.gander(nil)
+		e.dies = true
+		e.initialize()
+		project := w.mkdir("project")
+		s := e.sessionWith(map[string]any{"cwd": project, "mcpServers": []any{}, "_meta": map[string]any{"noSession": true}})
+		s.prompt("a word: quince-77 " + script(t, w.shell("echo quince-77 > made.txt"), says("made"))).done("end_turn")
+		if len(e.list(map[string]any{})) != 0 {
+			t.Error("the session is in the list")
+		}
+		e.do("kill", map[string]any{"signal": "SIGKILL"})
+		e.exit()
+		if len(holding(t, w.ganderHome(), "quince-77")) == 0 {
+			t.Fatal("nothing is left: the test proves nothing")
+		}
+		next := w.gander(nil)
+		next.initialize()
+		eventually(t, "it to be cleared away", func() bool { return len(holding(t, w.ganderHome(), "quince-77", s.id)) == 0 })
+		next.end()
+	})
 }
 
 // holding lists the files below a directory that have one of the words in them, or in

@@ -43,7 +43,7 @@ func (w *world) writeThread(cwd string) {
 
 // A thread of 100,000 entries is shown again whole, in little time and memory.
 func TestLongThread(t *testing.T) {
-	home.run(t, 0, func(t *testing.T, w *world) {
+	gooseLocal.run(t, func(t *testing.T, w *world) {
 		cwd, err := filepath.EvalSymlinks(w.mkdir("project"))
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,8 @@ import (
 // in one iteration and reads it in the next.
 func TestLoopRun(t *testing.T) {
 	gander := needGander(t)
-	for _, agent := range []string{"goose", "opencode"} {
+	for _, s := range spots(t) {
+		agent := s.agent.name
 		t.Run(agent, func(t *testing.T) {
 			t.Parallel()
 			program := os.Getenv("GANDER_" + strings.ToUpper(agent) + "_CMD")

@@ -151,6 +151,7 @@ func inContainer(t *testing.T, dir string, args ...string) []string {
 // The Windows build, first with a pwsh that records how it is called (wine has none
 // that runs commands), and then with nothing but cmd.
 func TestDeveloperConformsOnWindows(t *testing.T) {
+	spots(t)
 	t.Parallel()
 	dir := needWine(t)
 	forWindows(t, dir, "bin/pwsh.exe", "./testdata/pwsh", "build")

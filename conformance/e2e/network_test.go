@@ -91,7 +91,7 @@ func outsideAddress(t *testing.T) string {
 // Nothing leaves: listeners on the host's loopback and on another of its
 // addresses hear nothing from inside, while the model is reached all along.
 func TestNothingLeaves(t *testing.T) {
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		outside := outsideAddress(t)
 		traps := map[string][]*trap{
 			"tcp": {tcpTrap(t, "127.0.0.1"), tcpTrap(t, outside)},

@@ -30,7 +30,7 @@ func (w *world) doctor(t *testing.T, env map[string]string, args ...string) (fou
 // Where containers are wanted, doctor starts them, says what is wrong with the
 // daemon and the image, and clears away what a killed gander left.
 func TestDoctorLooksAfterContainers(t *testing.T) {
-	cell{agents[0], drivers[1]}.run(t, 0, func(t *testing.T, w *world) {
+	gooseDocker.run(t, func(t *testing.T, w *world) {
 		w.write(w.mkdir("gander"), "config.json", `{"sandbox": {"driver": "docker"}}`)
 		model := map[string]string{"GOOSE_MODEL": "scripted"}
 		expect := func(env map[string]string, wantCode int, want finding, args ...string) {

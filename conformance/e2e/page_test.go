@@ -16,7 +16,8 @@ func TestPage(t *testing.T) {
 	b.Open(p.url + "/#token=" + p.token)
 	b.WaitText("#connection", "Live")
 	var runs []*run
-	for i, c := range pairs()[0] {
+	for i, s := range spots(t) {
+		c := s.cell
 		b.Click("#start-button")
 		b.WaitText("dialog", c.agent.name)
 		prompt := script(t, c.runs("echo seen-by-"+c.agent.name), says("the first work of "+c.agent.name+" is done."))

@@ -21,14 +21,8 @@ import (
 func TestPowerLoss(t *testing.T) {
 	needRoot(t)
 	need(t, exists("/dev/loop-control"), "loop devices of the kernel")
-	runs := count(t, "GANDER_CRASH_LOSSES", 4)
-	for i, c := range localCells() {
-		share := runs - runs/4 // goose starts sooner
-		if i > 0 {
-			share = runs / 4
-		}
-		c.run(t, 0, func(t *testing.T, w *world) { testPowerLosses(t, w, share) })
-	}
+	runs := float64(count(t, "GANDER_CRASH_LOSSES", 4))
+	inCells(t, func(t *testing.T, w *world) { testPowerLosses(t, w, w.part(runs)) })
 	t.Run("without flushes", func(t *testing.T) {
 		w := newWorld(t, home, 0)
 		d := w.disk()

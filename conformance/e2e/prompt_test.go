@@ -8,7 +8,7 @@ import (
 
 // One prompt, all the way: thoughts, text, a tool that changes the project, text.
 func TestPrompt(t *testing.T) {
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		e := w.gander(nil)
 		if got := e.initialize(); got.AgentInfo.Name != "gander" {
 			t.Errorf("initialize says it is %q", got.AgentInfo.Name)

@@ -18,7 +18,7 @@ import (
 // no argument of any process below gander and in none's memory, and the command
 // itself cannot find them, nor is it in what a daemon knows of a container; afterwards they are in no file that gander or the agent wrote.
 func TestKeyStaysOutside(t *testing.T) {
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		traces := w.mkdir("traces")
 		e := w.gander(nil, "--trace", filepath.Join(traces, "trace.jsonl"), "--log-file", filepath.Join(traces, "gander.log"))
 		e.allows = true // opencode asks before a command names a path outside the project
@@ -74,6 +74,7 @@ func TestKeyStaysOutside(t *testing.T) {
 // Nor is it in an image, whose files and description say nothing of who built it, nor where
 // each step of the build runs while the key is set.
 func TestKeyIsInNoImage(t *testing.T) {
+	spots(t)
 	t.Parallel()
 	needDocker(t)
 	build := exec.CommandContext(t.Context(), needGander(t), "sandbox", "build", "--context", "sandbox", "--no-cache", "goose")

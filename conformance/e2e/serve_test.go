@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,19 +20,6 @@ func loopWorld(t *testing.T) *world {
 		d.need(t)
 	}
 	return newWorld(t, cell{agents[0], drivers[1]}, 0) // whose containers are looked for in the end
-}
-
-// pairs are two cells that run side by side, with each agent and each kind of sandbox in one
-// of them, or in both.
-func pairs() [][2]cell {
-	all := [][2]cell{
-		{{agents[0], drivers[0]}, {agents[1], drivers[1]}},
-		{{agents[0], drivers[1]}, {agents[1], drivers[0]}},
-	}
-	if !everywhere {
-		return all[:1]
-	}
-	return all
 }
 
 func completed(e told) bool { return e.Type == "iteration_end" && e.Status == "ok" }
@@ -57,12 +45,13 @@ echo made > made.txt
 // Two runs side by side: iterations with tools, another prompt, what the sandbox may do
 // with the control plane, and nothing left after a stop.
 func TestLoops(t *testing.T) {
-	for _, pair := range pairs() {
+	for pair := range slices.Chunk(spots(t), 2) {
 		t.Run(pair[0].String()+" and "+pair[1].String(), func(t *testing.T) {
 			w := loopWorld(t)
 			p := w.serve(t)
 			var runs []*run
-			for _, c := range pair {
+			for _, s := range pair {
+				c := s.cell
 				workspace := w.mkdir("work-" + c.agent.name)
 				w.write(workspace, "look.sh", lookScript)
 				runs = append(runs, p.loop(c, script(t, c.runs("bash look.sh"), says("the first work is done.")), map[string]any{"workspace": workspace}))
@@ -131,57 +120,56 @@ func secretsNowhere(t *testing.T, p *plane) {
 // Whatever is killed in an iteration, the run goes on by itself, and no event is lost
 // or there twice.
 func TestLoopKilled(t *testing.T) {
-	for _, pair := range pairs() {
-		for _, c := range pair {
-			t.Run(c.String(), func(t *testing.T) {
-				w := loopWorld(t)
-				p := w.serve(t)
-				work := w.mkdir("work")
-				in, goOn := filepath.Join(work, "in"), filepath.Join(work, "go")
-				r := p.loop(c, script(t, c.runs("while [ ! -e go ]; do touch in; sleep 0.1; done"), says("done with it.")), map[string]any{"workspace": work})
-				kills := map[string]func(){
-					"the control plane": func() { p.kill(); p.start() },
-					"the loop":          func() { r.strike("loop run --supervised") },
-					"the keeper": func() {
-						inside, keeper := r.inside(), r.keeper()
-						keeper.kill(t)
-						gone(t, patience, stillAlive(inside))
-					},
-					"the supervisor": func() { r.strike("gander supervise", "launcher", "shepherd") },
+	for _, s := range spots(t) {
+		c := s.cell
+		t.Run(c.String(), func(t *testing.T) {
+			w := loopWorld(t)
+			p := w.serve(t)
+			work := w.mkdir("work")
+			in, goOn := filepath.Join(work, "in"), filepath.Join(work, "go")
+			r := p.loop(c, script(t, c.runs("while [ ! -e go ]; do touch in; sleep 0.1; done"), says("done with it.")), map[string]any{"workspace": work})
+			kills := map[string]func(){
+				"the control plane": func() { p.kill(); p.start() },
+				"the loop":          func() { r.strike("loop run --supervised") },
+				"the keeper": func() {
+					inside, keeper := r.inside(), r.keeper()
+					keeper.kill(t)
+					gone(t, patience, stillAlive(inside))
+				},
+				"the supervisor": func() { r.strike("gander supervise", "launcher", "shepherd") },
+			}
+			order := []string{"the control plane", "the loop", "the keeper", "the supervisor"}
+			if c.driver.containers != nil {
+				order[3] = "the container"
+				kills["the container"] = func() { docker(t, append([]string{"kill"}, r.containers()...)...) }
+			}
+			for _, victim := range order {
+				_, _ = os.Remove(goOn), os.Remove(in) // the next iteration waits for us
+				eventually(t, "an iteration to be in its command", func() bool { return exists(in) })
+				begun := r.open()
+				keeper := r.keeper()
+				kills[victim]()
+				if victim != "the keeper" && !keeper.alive() {
+					t.Errorf("the keeper has ended with %s", victim)
 				}
-				order := []string{"the control plane", "the loop", "the keeper", "the supervisor"}
-				if c.driver.containers != nil {
-					order[3] = "the container"
-					kills["the container"] = func() { docker(t, append([]string{"kill"}, r.containers()...)...) }
+				w.write(work, "go", "")
+				want := "interrupted"
+				if victim == "the control plane" {
+					want = "ok"
 				}
-				for _, victim := range order {
-					_, _ = os.Remove(goOn), os.Remove(in) // the next iteration waits for us
-					eventually(t, "an iteration to be in its command", func() bool { return exists(in) })
-					begun := r.open()
-					keeper := r.keeper()
-					kills[victim]()
-					if victim != "the keeper" && !keeper.alive() {
-						t.Errorf("the keeper has ended with %s", victim)
-					}
-					w.write(work, "go", "")
-					want := "interrupted"
-					if victim == "the control plane" {
-						want = "ok"
-					}
-					end := r.await("the end of the iteration", begun.Seq, func(e told) bool { return e.Type == "iteration_end" })
-					if end.Iteration != begun.Iteration || end.Status != want {
-						t.Errorf("with %s iteration %d ends as %+v", victim, begun.Iteration, end)
-					}
-					next := r.await("another iteration", end.Seq, func(e told) bool { return e.Type == "iteration_start" })
-					r.await("what it says", next.Seq, func(e told) bool { return e.Type == "text" })
-					r.await("its end", next.Seq, completed)
+				end := r.await("the end of the iteration", begun.Seq, func(e told) bool { return e.Type == "iteration_end" })
+				if end.Iteration != begun.Iteration || end.Status != want {
+					t.Errorf("with %s iteration %d ends as %+v", victim, begun.Iteration, end)
 				}
-				r.order("stop")
-				r.await("the end", 0, func(e told) bool { return e.State == "stopped" })
-				gone(t, patience, p.keepers)
-				r.checkWhole()
-			})
-		}
+				next := r.await("another iteration", end.Seq, func(e told) bool { return e.Type == "iteration_start" })
+				r.await("what it says", next.Seq, func(e told) bool { return e.Type == "text" })
+				r.await("its end", next.Seq, completed)
+			}
+			r.order("stop")
+			r.await("the end", 0, func(e told) bool { return e.State == "stopped" })
+			gone(t, patience, p.keepers)
+			r.checkWhole()
+		})
 	}
 }
 
@@ -190,8 +178,7 @@ func TestLoopKilled(t *testing.T) {
 func TestServeEnds(t *testing.T) {
 	w := loopWorld(t)
 	p := w.serve(t)
-	c := home
-	r := p.loop(c, script(t, says("still here.")), nil)
+	r := p.loop(home, script(t, says("still here.")), nil)
 	if _, code := w.run(t, p.env, needGander(t), "serve", "--listen", "127.0.0.1:0"); code != 1 {
 		t.Errorf("a second control plane ends with %d", code)
 	}
@@ -220,7 +207,8 @@ func TestServeEnds(t *testing.T) {
 // missed.
 func TestLoopModelDown(t *testing.T) {
 	const most = 40 // calls in a minute
-	for _, c := range localCells() {
+	for _, s := range spots(t) {
+		c := s.cell
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, c, 0)

@@ -17,45 +17,41 @@ import (
 // A program that the editor passes as an MCP server runs outside of the sandbox,
 // when the person says so, and is gone with the session; the agent has its tools.
 func TestServersOfTheEditor(t *testing.T) {
-	for _, d := range drivers {
-		for _, a := range agents {
-			cell{a, d}.run(t, 0, func(t *testing.T, w *world) {
-				project, outside := w.mkdir("project"), w.mkdir("outside")
-				e := w.gander(nil)
-				e.initialize()
-				m := mark(0)
-				var opened struct{ SessionID string }
-				err := e.request("session/new", map[string]any{"cwd": project, "mcpServers": []any{
-					map[string]any{"name": "outside", "command": needGander(t), "args": []string{"mcp", "developer"}, "env": []any{map[string]string{"name": "GANDER_E2E_MARK", "value": m}}},
-					map[string]any{"name": "unwanted", "command": "/bin/cat", "args": []string{}, "env": []any{}},
-				}}, &opened)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s := &session{editor: e, id: opened.SessionID}
-				tool := "outside__shell"
-				if w.cell.agent.name == "opencode" {
-					tool = "outside_shell"
-				}
-				p := s.prompt(script(t, step{"tool": tool, "args": map[string]any{"command": "echo from outside > " + outside + "/made.txt"}}, step{"text": "{{last_tool_result}}"}))
-				ask := e.permission(1)
-				if !strings.Contains(ask.ToolCall.Title, "outside") || !strings.Contains(ask.ToolCall.text(), "mcp developer") {
-					t.Errorf("the person is asked %q with %q", ask.ToolCall.Title, ask.ToolCall.text())
-				}
-				e.choose(ask, "allow_once")
-				e.choose(e.permission(2), "reject_once")
-				turn := p.done("end_turn")
-				if got, err := os.ReadFile(outside + "/made.txt"); string(got) != "from outside\n" {
-					t.Errorf("the program has written %q, %v; the agent was told %q", got, err, turn.text())
-				}
-				if len(marked(t, m)) == 0 {
-					t.Error("the program does not run")
-				}
-				e.end()
-				eventually(t, "the program to be gone", func() bool { return len(marked(t, m)) == 0 })
-			})
+	inCells(t, func(t *testing.T, w *world) {
+		project, outside := w.mkdir("project"), w.mkdir("outside")
+		e := w.gander(nil)
+		e.initialize()
+		m := mark(0)
+		var opened struct{ SessionID string }
+		err := e.request("session/new", map[string]any{"cwd": project, "mcpServers": []any{
+			map[string]any{"name": "outside", "command": needGander(t), "args": []string{"mcp", "developer"}, "env": []any{map[string]string{"name": "GANDER_E2E_MARK", "value": m}}},
+			map[string]any{"name": "unwanted", "command": "/bin/cat", "args": []string{}, "env": []any{}},
+		}}, &opened)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		s := &session{editor: e, id: opened.SessionID}
+		tool := "outside__shell"
+		if w.cell.agent.name == "opencode" {
+			tool = "outside_shell"
+		}
+		p := s.prompt(script(t, step{"tool": tool, "args": map[string]any{"command": "echo from outside > " + outside + "/made.txt"}}, step{"text": "{{last_tool_result}}"}))
+		ask := e.permission(1)
+		if !strings.Contains(ask.ToolCall.Title, "outside") || !strings.Contains(ask.ToolCall.text(), "mcp developer") {
+			t.Errorf("the person is asked %q with %q", ask.ToolCall.Title, ask.ToolCall.text())
+		}
+		e.choose(ask, "allow_once")
+		e.choose(e.permission(2), "reject_once")
+		turn := p.done("end_turn")
+		if got, err := os.ReadFile(outside + "/made.txt"); string(got) != "from outside\n" {
+			t.Errorf("the program has written %q, %v; the agent was told %q", got, err, turn.text())
+		}
+		if len(marked(t, m)) == 0 {
+			t.Error("the program does not run")
+		}
+		e.end()
+		eventually(t, "the program to be gone", func() bool { return len(marked(t, m)) == 0 })
+	})
 }
 
 // addressed is a real MCP server with an address, and what it has seen.

@@ -9,7 +9,7 @@ import (
 // Two ganders have one home and work at the same time: they answer in sessions of their
 // own, and list, rename and fork each other's. Nothing is lost, mixed up or there twice.
 func TestTwoGandersOneHome(t *testing.T) {
-	home.run(t, 0, func(t *testing.T, w *world) {
+	gooseLocal.run(t, func(t *testing.T, w *world) {
 		const rounds, each = 4, 3
 		cwd := w.mkdir("project")
 		ganders := []*editor{w.gander(nil), w.gander(nil)}

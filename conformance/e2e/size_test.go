@@ -44,14 +44,14 @@ func TestBigFrames(t *testing.T) {
 // The demonstration needs no configuration, works for everybody, shows every agent
 // in every sandbox that the person can use, and cleans up.
 func TestDemo(t *testing.T) {
-	asUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		env := w.baseEnv()
 		env["GANDER_HOME"] = w.ganderHome()
 		for _, a := range agents {
 			maps.Copy(env, a.env(t))
 		}
 		var words []string
-		for _, c := range cells() {
+		for _, c := range all {
 			if w.uid == 0 || c.driver.group == nil { // others may not talk to the daemon
 				c.driver.need(t)
 				maps.Copy(env, c.driver.env())
@@ -73,12 +73,12 @@ func TestDemo(t *testing.T) {
 		if left := marked(t, w.dir); len(left) > 0 {
 			t.Errorf("demo leaves %v", left)
 		}
-	}, home)
+	})
 }
 
 // One prompt from a script: the answer on stdout and nothing else.
 func TestRun(t *testing.T) {
-	inCellsAsUsers(t, func(t *testing.T, w *world) {
+	inCells(t, func(t *testing.T, w *world) {
 		project := w.mkdir("project")
 		out, code := w.run(t, w.ganderEnv(nil), needGander(t), "run", "--agent", w.cell.agent.name, "--sandbox", w.cell.driver.name, "--format", "quiet", "--approve", "all", "--cwd", project,
 			script(t, w.shell("echo by run > made.txt"), says("all done")))

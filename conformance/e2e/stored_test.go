@@ -197,9 +197,7 @@ func TestHotSwap(t *testing.T) {
 
 // The official SDK lists, loads, resumes, forks, renames and deletes across processes.
 func TestStoredSessions(t *testing.T) {
-	for _, c := range localCells() {
-		c.run(t, 0, testStoredSessions)
-	}
+	inCells(t, testStoredSessions)
 }
 
 type listedSession struct {

@@ -38,9 +38,7 @@ func terminalOf(t *testing.T, u update) terminalMeta {
 // byte once, and its exit code; nothing is run by the client. Later the thread has it as
 // text, because the terminal is gone.
 func TestTerminals(t *testing.T) {
-	for _, c := range localCells() {
-		c.run(t, 0, testTerminals)
-	}
+	inCells(t, testTerminals)
 }
 
 func testTerminals(t *testing.T, w *world) {

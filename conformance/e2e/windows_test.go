@@ -21,6 +21,7 @@ import (
 // Gander's Windows build, under wine, with the conformance harness's own agent in its
 // sandboxes: what holds there, and that what does not is said.
 func TestWindows(t *testing.T) {
+	spots(t)
 	t.Parallel()
 	w := newWindows(t)
 	t.Run("session", func(t *testing.T) { w.in(t).session() })
