@@ -37,7 +37,7 @@ var leaves = []string{
 }
 
 // Packages of conformance that tests of others may use.
-var forOthersTests = []string{"conformance/model", "conformance/browsertest", "conformance/sitetest"}
+var forOthersTests = []string{"conformance/model", "conformance/browsertest", "conformance/sitetest", "conformance/twintest"}
 
 // The only places where a third-party module is known; a path covers what is below it.
 // What is not listed may not be imported: a new dependency is argued for here.

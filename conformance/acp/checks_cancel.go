@@ -99,7 +99,7 @@ func (p *probe) lets(s *session, command string) runaway {
 
 // gone waits until nothing of a command runs on.
 func (p *probe) gone(r runaway, after string) {
-	const grace = 5 * time.Second
+	grace := min(5*time.Second, p.o.Timeout)
 	begun := time.Now()
 	left := harness.Marked(r.mark)
 	for len(left) > 0 && time.Since(begun) < grace && p.ctx.Err() == nil {

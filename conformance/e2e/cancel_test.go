@@ -50,6 +50,13 @@ const (
 	eofShare        = 0.07
 )
 
+// What the kinds have of the runs is all of them.
+func TestSharesAddUp(t *testing.T) {
+	if sum := shellShare + modelShare + permissionShare + killShare + eofShare; sum < 0.999 || sum > 1.001 {
+		t.Errorf("the shares add up to %v", sum)
+	}
+}
+
 // hanging is the shape in which goose is known to answer only when its model does.
 const hanging = "hanging model"
 

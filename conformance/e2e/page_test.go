@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"gander.dev/gander/conformance/browsertest"
@@ -10,13 +11,19 @@ import (
 // A person at the page, with the real agents: two runs are started and watched side by side, one is
 // given another prompt, and both are stopped.
 func TestPage(t *testing.T) {
+	for pair := range slices.Chunk(spots(t), 2) {
+		t.Run(pair[0].String()+" and "+pair[1].String(), func(t *testing.T) { testPage(t, pair) })
+	}
+}
+
+func testPage(t *testing.T, pair []spot) {
 	w := loopWorld(t)
 	p := w.serve(t)
 	b := browsertest.Start(t, browsertest.Options{Width: 1600, Height: 950})
 	b.Open(p.url + "/#token=" + p.token)
 	b.WaitText("#connection", "Live")
 	var runs []*run
-	for i, s := range spots(t) {
+	for i, s := range pair {
 		c := s.cell
 		b.Click("#start-button")
 		b.WaitText("dialog", c.agent.name)

@@ -77,7 +77,7 @@ var table = map[string]row{
 	"TestGitIsHidden":       {in(gooseLocal, gooseDocker), all},
 	// Loops: those of TestLoops and TestPage run side by side, two by two.
 	"TestLoops":         {in(gooseLocal, opencodeDocker), in(gooseLocal, opencodeDocker, gooseDocker, opencodeLocal)},
-	"TestPage":          {in(gooseLocal, gooseDocker), in(gooseLocal, opencodeDocker)},
+	"TestPage":          {in(gooseLocal, gooseDocker), in(gooseLocal, gooseDocker, gooseLocal, opencodeDocker)},
 	"TestLoopKilled":    {in(gooseLocal, gooseDocker), all},
 	"TestLoopModelDown": {in(gooseLocal), local},
 	"TestLoopRun":       {in(gooseLocal), local},
@@ -198,7 +198,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s runs nowhere in soak", name)
 		default:
 			for _, s := range r.check {
-				if !slices.Contains(r.soak, s) && name != "TestPage" { // whose two runs in check are both of goose
+				if !slices.Contains(r.soak, s) {
 					t.Errorf("%s runs in check, and not in soak, in %v", name, s)
 				}
 			}

@@ -383,7 +383,7 @@ func (s *Peer) WaitEnd(ctx context.Context, d time.Duration) bool {
 // Discard ends a peer that is not needed any more, the hard way if it must.
 func (s *Peer) Discard() {
 	s.CloseStdin()
-	if !s.WaitEnd(context.Background(), 3*time.Second) {
+	if !s.WaitEnd(context.Background(), min(3*time.Second, s.launch.Patience)) {
 		KillGroup(s.cmd)
 		_ = s.cmd.Process.Kill()
 		_ = s.out.Close()

@@ -60,7 +60,7 @@ func (p *probe) needHoldings() {
 
 func checkGrowthCalls(p *probe) {
 	p.needHoldings()
-	const warm, calls, patience = 200, 1500, 20 * time.Second
+	const warm, calls, patience = 100, 1100, 20 * time.Second
 	s := p.begin(launch{})
 	call := func() {
 		p.worked(p.callOn(s, "shell", args{"command": p.facts.dialect.exit(0)}), "shell", nil)
