@@ -107,8 +107,9 @@ dist: ## the release in dist/: archives of six platforms, sums, lists of parts, 
 ##@ Parts of check and soak
 
 .PHONY: lint
-lint: supervisor ## formatting, vet on three systems, staticcheck, deadcode, errcheck, tidiness
+lint: supervisor ## formatting, comments, vet on three systems, staticcheck, deadcode, errcheck, tidiness
 	@echo gofumpt; found="$$($(GO) run $(GOFUMPT) -l .)"; test -z "$$found" || { echo "$$found" >&2; exit 1; }
+	$(GO) test -run '^TestComments$$' ./conformance
 	$(GO) mod tidy -diff
 	$(C) $(GO) vet -tags $(TAGS) ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./...
