@@ -36,7 +36,7 @@ func (w *world) markedCommand(mark, command string) step {
 	return w.shell("export GANDER_E2E_MARK=" + mark + "; " + command)
 }
 
-// cancels is how many cancels of a kind there are in one cell, of the CANCEL_RUNS in total.
+// cancels returns the number of cancels of one kind in one cell, of the CANCEL_RUNS in total.
 func (w *world) cancels(t *testing.T, share float64) int {
 	return w.part(share * float64(count(t, "GANDER_CANCEL_RUNS", 20)))
 }
@@ -50,7 +50,7 @@ const (
 	eofShare        = 0.07
 )
 
-// What the kinds have of the runs is all of them.
+// The shares of the kinds are all of the runs.
 func TestSharesAddUp(t *testing.T) {
 	if sum := shellShare + modelShare + permissionShare + killShare + eofShare; sum < 0.999 || sum > 1.001 {
 		t.Errorf("the shares add up to %v", sum)

@@ -38,7 +38,7 @@ var table = map[string]row{
 	"TestEndOfGander":                     {in(gooseLocal, gooseDocker.user()), allUsers},
 	"TestKilledGanderIsClearedAway":       {in(gooseLocal, gooseDocker), in(gooseLocal, gooseDocker)},
 	"TestKilledGanderKeepsNothing":        {in(gooseLocal), local},
-	// What a person decides and sees.
+	// Decisions of a person, and the screen.
 	"TestPermission":                       {in(gooseLocal, opencodeLocal), all},
 	"TestRememberedPermission":             {in(gooseLocal), all},
 	"TestModes":                            {in(gooseLocal), all},
@@ -65,7 +65,7 @@ var table = map[string]row{
 	"TestAcpx":        {in(gooseLocal), all},
 	"TestAcpxSession": {in(gooseLocal), local},
 	"TestGoSDK":       {in(gooseLocal), local},
-	// What stays inside.
+	// Nothing leaves the sandbox.
 	"TestKeyStaysOutside":   {in(gooseLocal.user(), gooseDocker, opencodeLocal), allUsers},
 	"TestNothingLeaves":     {in(gooseLocal.user(), gooseDocker), allUsers},
 	"TestExits":             {in(gooseLocal.user(), gooseDocker), in(gooseLocal, gooseLocal.user(), gooseDocker, gooseDocker.user())},
