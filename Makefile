@@ -84,6 +84,7 @@ demo: build debian $(AGENTS) ## real agents in sandboxes answer a prompt, edit a
 	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' bin/gander demo
 
 .PHONY: pictures
+pictures: DEBIAN += xterm xvfb
 pictures: build debian $(AGENTS) $(CLIENTS) ## the pictures of the README: acpx on a terminal, and the page
 	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' $(GO) run ./conformance/pictures
 
