@@ -34,6 +34,10 @@ type Driver interface {
 	Create(ctx context.Context, spec Spec) (Sandbox, error)
 }
 
+// Off is the name of the driver that supervises without isolating. It is taken only when
+// asked for.
+const Off = "off"
+
 // Spec is what a sandbox is made of.
 type Spec struct {
 	// ID names the sandbox; it is unique on this machine and safe in a file name.

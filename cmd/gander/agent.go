@@ -12,7 +12,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 )
 
 func (a *app) agentCommand() *cobra.Command {
@@ -108,7 +108,7 @@ a session there. It does not call the model; gander doctor does.`,
 
 func (a *app) testAgent(ctx context.Context, ag sandbox.Agent, driver string) error {
 	w := a.wire()
-	model, err := w.openModel(router.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.log.Warn(text) }})
+	model, err := w.openModel(confine.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.log.Warn(text) }})
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -158,7 +158,7 @@ func (c *cleanup) run() {
 
 // openAgent opens a session of an agent in a new sandbox of an empty directory.
 // The model is closed with it, and when it fails.
-func (a *app) openAgent(ctx context.Context, ag sandbox.Agent, model router.Model, driver string) (sandbox.AgentSession, func(), error) {
+func (a *app) openAgent(ctx context.Context, ag sandbox.Agent, model confine.Model, driver string) (sandbox.AgentSession, func(), error) {
 	slow := fmt.Errorf("%s did not open a session within %s; gander agent test %[1]s --log-level debug shows what it says", ag.Name(), testTimeout)
 	ctx, stop := context.WithTimeoutCause(ctx, testTimeout, slow)
 	defer stop()
@@ -175,7 +175,7 @@ func (a *app) openAgent(ctx context.Context, ag sandbox.Agent, model router.Mode
 	return nil, nil, err
 }
 
-func (a *app) tryAgent(ctx context.Context, ag sandbox.Agent, model router.Model, driver string, undo *cleanup) (sandbox.AgentSession, error) {
+func (a *app) tryAgent(ctx context.Context, ag sandbox.Agent, model confine.Model, driver string, undo *cleanup) (sandbox.AgentSession, error) {
 	dir, err := os.MkdirTemp("", "gander-test-")
 	if err != nil {
 		return nil, fmt.Errorf("making a project to test with: %w; %s", err, temporaryAdvice)

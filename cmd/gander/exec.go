@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -74,10 +74,10 @@ func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) err
 		f.name = "exec-" + randomName()
 	}
 	var leak atomic.Bool
-	var found *router.Examined
+	var found *confine.Examined
 	sb, done, err := a.openSandbox(ctx, place{
 		driver: f.sandbox, cwd: cwd, name: f.name, purpose: "exec",
-		examined: func(e *router.Examined) { found = e }, leaked: func() { leak.Store(true) },
+		examined: func(e *confine.Examined) { found = e }, leaked: func() { leak.Store(true) },
 	})
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ const (
 // sayGit says which closed files git keeps, where the policy leaves it at words: before
 // the command when that is known at once, else beside it. The function that it returns
 // ends the looking.
-func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string, found *router.Examined) (end func()) {
+func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string, found *confine.Examined) (end func()) {
 	if p, err := a.wire().policyOf(cwd); err != nil || p.Git != policy.GitWarn || sb.Info().Enforcement.Closed == sandbox.Open {
 		return func() {} // all is said, openSandbox has failed, or nothing is closed
 	}

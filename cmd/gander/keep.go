@@ -13,9 +13,9 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/outbound/gateway"
-	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/keeper"
 	"gander.dev/gander/sandbox/unattended/loop"
@@ -72,13 +72,13 @@ func (w *wiring) keeperOptions(ctx context.Context, dir keeper.Dir, spec keeper.
 		return keeper.Options{}, err
 	}
 	l := &looping{w: w, ctx: ctx, dir: dir, spec: spec, driver: driver, notice: func(text string) { w.log.Warn(text) }}
-	l.leaks = router.NewLeaks(router.LeakOptions{
+	l.leaks = confine.NewLeaks(confine.LeakOptions{
 		Mode: w.canaries(spec.Workspace), Project: spec.Workspace, Own: w.rules().Own, Context: ctx, Log: w.log,
 		Notice: func(_, text string) { l.tell(text) },
 		Stop:   l.halt,
 		Spawn:  func(f func()) { go f() }, // ends with ctx, or the one request it makes
 	})
-	l.said = map[telemetry.Type]io.Writer{telemetry.Text: l.leaks.Writer(recorded), telemetry.Thought: l.leaks.Writer(recorded)}
+	l.said = map[telemetry.Type]io.Writer{telemetry.Text: l.leaks.Stream(recorded), telemetry.Thought: l.leaks.Stream(recorded)}
 	return keeper.Options{
 		Home: w.config().Home, Dir: dir, Agent: agent, Driver: driver,
 		Place: l.place, Examine: l.examine, Again: l.again, OpenModel: l.openModel, OpenEgress: l.openEgress, Leaks: l.look, Letter: l.lookAt, Log: w.log,
@@ -108,7 +108,7 @@ func (w *wiring) loopDriver(choice, workspace string) (sandbox.Driver, error) {
 		}
 		choice = c.Sandbox
 	}
-	if chosenDriver(choice, runtime.GOOS) == router.Off {
+	if chosenDriver(choice, runtime.GOOS) == sandbox.Off {
 		return nil, usageError("an unattended run needs a sandbox: take --sandbox local or docker")
 	}
 	return w.driver(choice)
@@ -124,13 +124,13 @@ type looping struct {
 	dir    keeper.Dir
 	spec   keeper.Spec
 	driver sandbox.Driver
-	leaks  *router.Leaks
+	leaks  *confine.Leaks
 	said   map[telemetry.Type]io.Writer // look at texts that come in pieces
 
 	// mu guards notice and examined, which are of the present sandbox.
 	mu       sync.Mutex
 	notice   func(text string)
-	examined *router.Examined
+	examined *confine.Examined
 }
 
 // tell tells the person something about the present sandbox.
@@ -169,7 +169,7 @@ func (l *looping) place(notice func(string)) (keeper.Place, error) {
 	rules := l.w.rules()
 	rules.Writes = p.Writes
 	spec := sandbox.Spec{Rules: rules, Mounts: p.Mounts}
-	if err := router.GiveGitStore(&spec, p.Git, l.dir.GitStore()); err != nil {
+	if err := confine.GiveGitStore(&spec, p.Git, l.dir.GitStore()); err != nil {
 		return keeper.Place{}, err
 	}
 	return keeper.Place{Rules: spec.Rules, Limits: p.Bounds(), Mounts: spec.Mounts, Env: p.Env}, nil
@@ -180,7 +180,7 @@ func (l *looping) examine(ctx context.Context, sb sandbox.Sandbox, spec sandbox.
 	if err != nil {
 		return nil, err
 	}
-	found, err := router.Examination{Driver: l.driver, Spec: spec, StateDir: l.w.config().Home, Git: p.Git}.Examine(ctx, sb)
+	found, err := confine.Examination{Driver: l.driver, Spec: spec, StateDir: l.w.config().Home, Git: p.Git}.Examine(ctx, sb)
 	if err != nil {
 		return nil, err
 	}
@@ -202,11 +202,11 @@ func (l *looping) again(ctx context.Context) ([]string, error) {
 }
 
 // way is what leads out of the run's sandbox. Nobody is there to be asked about hosts.
-func (l *looping) way(notice func(string)) router.Way {
-	return router.Way{
+func (l *looping) way(notice func(string)) confine.Way {
+	return confine.Way{
 		Session: acp.SessionID(l.spec.SessionID), WorkingDir: l.spec.Workspace, Agent: l.spec.Agent, Context: l.ctx, Leaks: l.leaks,
 		Notice: func(_, text string) { notice(text) },
-		Ask:    func(context.Context, string, int) router.HostAnswer { return router.HostUnasked },
+		Ask:    func(context.Context, string, int) egress.Answer { return egress.Unasked },
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/telemetry"
 )
 
@@ -27,12 +27,12 @@ func closedProject(t *testing.T) string {
 }
 
 // stopping looks for what is closed in a project, by the strictest policy.
-func stopping(t *testing.T, project string) *router.Leaks {
+func stopping(t *testing.T, project string) *confine.Leaks {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	l := router.NewLeaks(router.LeakOptions{
-		Mode: router.CanariesStop, Project: project, Context: ctx, Notice: func(string, string) {}, Stop: func(string) {},
+	l := confine.NewLeaks(confine.LeakOptions{
+		Mode: confine.CanariesStop, Project: project, Context: ctx, Notice: func(string, string) {}, Stop: func(string) {},
 		Spawn: func(f func()) { go f() }, Log: slog.New(slog.DiscardHandler),
 	})
 	l.Look()
@@ -46,7 +46,7 @@ func stopping(t *testing.T, project string) *router.Leaks {
 // letters.
 func TestLeaksOfALoop(t *testing.T) {
 	leaks := stopping(t, closedProject(t))
-	l := &looping{leaks: leaks, said: map[telemetry.Type]io.Writer{telemetry.Text: leaks.Writer(recorded)}}
+	l := &looping{leaks: leaks, said: map[telemetry.Type]io.Writer{telemetry.Text: leaks.Stream(recorded)}}
 	for _, e := range []telemetry.Event{
 		{Type: telemetry.ToolResult, Summary: leakToken},
 		{Type: telemetry.ToolResult, Content: leakToken},

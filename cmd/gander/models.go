@@ -11,12 +11,12 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/gateway"
-	"gander.dev/gander/sandbox/router"
 )
 
 // openModel opens the gateway of one session of an agent.
-func (w *wiring) openModel(way router.Way) (router.Model, error) {
+func (w *wiring) openModel(way confine.Way) (confine.Model, error) {
 	m := &watchedModel{}
 	var err error
 	if m.Gateway, err = w.openModelWithin(way, gateway.Budget{}, m.see); err != nil {
@@ -33,7 +33,7 @@ type watchedModel struct {
 
 // openModelWithin is openModel with a budget that holds beside the policy's, and with
 // who else wants to hear of the calls.
-func (w *wiring) openModelWithin(way router.Way, budget gateway.Budget, observe func(gateway.Event)) (*gateway.Gateway, error) {
+func (w *wiring) openModelWithin(way confine.Way, budget gateway.Budget, observe func(gateway.Event)) (*gateway.Gateway, error) {
 	endpoint, err := w.config().Endpoint(way.Agent)
 	if err != nil {
 		return nil, err

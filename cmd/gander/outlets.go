@@ -14,12 +14,11 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/outbound/gateway"
-	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sandbox/rules/policy"
-	"gander.dev/gander/sessions"
 )
 
 // outlets is what the ways out of each session remember while it lasts, also when
@@ -41,7 +40,7 @@ type outlet struct {
 }
 
 // outlet finds what belongs to a session; it is forgotten when that ends.
-func (w *wiring) outlet(way router.Way) *outlet {
+func (w *wiring) outlet(way confine.Way) *outlet {
 	o := &w.outlets
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *wiring) policyOf(project string) (policy.Policy, error) {
 }
 
 // modelOptions are a policy's rules for model calls.
-func modelOptions(p policy.Model, meter *gateway.Meter, leaks *router.Leaks) gateway.Options {
+func modelOptions(p policy.Model, meter *gateway.Meter, leaks *confine.Leaks) gateway.Options {
 	prices := map[string]gateway.Price{}
 	for name, price := range p.Prices {
 		prices[name] = gateway.Price(price)
@@ -110,17 +109,15 @@ func modelOptions(p policy.Model, meter *gateway.Meter, leaks *router.Leaks) gat
 func (w *wiring) canaries(project string) string {
 	p, err := w.policyOf(project)
 	if err != nil {
-		return router.CanariesStop
+		return confine.CanariesStop
 	}
 	return p.Canaries
 }
 
 // openEgress opens the way to the hosts that a project's policy allows; nil when
 // it is the model only.
-func (w *wiring) openEgress(way router.Way) (router.Egress, error) {
-	door, err := w.openDoor(way, func(t egress.Tally) {
-		way.Decided(sessions.Network{Host: t.Host, Port: t.Port, Allowed: t.Allowed, By: t.By, Reason: t.Reason, Times: t.Times})
-	})
+func (w *wiring) openEgress(way confine.Way) (confine.Egress, error) {
+	door, err := w.openDoor(way, way.Decided)
 	if err != nil || door == nil {
 		return nil, err
 	}
@@ -128,7 +125,7 @@ func (w *wiring) openEgress(way router.Way) (router.Egress, error) {
 }
 
 // openDoor is openEgress with who hears what is decided.
-func (w *wiring) openDoor(way router.Way, observe func(egress.Tally)) (*egress.Door, error) {
+func (w *wiring) openDoor(way confine.Way, observe func(egress.Tally)) (*egress.Door, error) {
 	p, err := w.policyOf(way.WorkingDir)
 	if err != nil || !p.Network.Open() {
 		return nil, err
@@ -139,19 +136,17 @@ func (w *wiring) openDoor(way router.Way, observe func(egress.Tally)) (*egress.D
 		Observe: observe,
 		Inspect: leakInspector(way),
 		Notice:  func(text string) { way.Notice("warning", text) },
-		Ask: func(ctx context.Context, host string, port int) egress.Answer {
-			return egress.Answer(way.Ask(ctx, host, port))
-		},
+		Ask:     way.Ask,
 	})
 }
 
 // leakInspector looks at what leaves by connections; nil when nothing is looked for.
-func leakInspector(way router.Way) func() io.Writer {
+func leakInspector(way confine.Way) func() io.Writer {
 	const where = "a connection out of the sandbox"
 	if way.Leaks == nil || !way.Leaks.On() {
 		return nil
 	}
-	return func() io.Writer { return way.Leaks.Writer(where) }
+	return func() io.Writer { return way.Leaks.Stream(where) }
 }
 
 // egress makes a door of a policy and what a session has.
@@ -188,7 +183,7 @@ func (a *app) egressDoor(ctx context.Context, in place, stop func()) ([]sandbox.
 	door, err := w.egress(p.Network, egress.Options{
 		// What was allowed is no reason to worry, and to be seen all the same.
 		Observe: func(t egress.Tally) { a.log.Warn(t.String()) },
-		Inspect: leakInspector(router.Way{Leaks: leaks}),
+		Inspect: leakInspector(confine.Way{Leaks: leaks}),
 	})
 	if err != nil {
 		return nil, stop, err
@@ -204,8 +199,8 @@ func (a *app) egressDoor(ctx context.Context, in place, stop func()) ([]sandbox.
 }
 
 // leaksOfCommand looks at what a command of gander's own sends out.
-func (w *wiring) leaksOfCommand(ctx context.Context, project string, stop func()) *router.Leaks {
-	return router.NewLeaks(router.LeakOptions{
+func (w *wiring) leaksOfCommand(ctx context.Context, project string, stop func()) *confine.Leaks {
+	return confine.NewLeaks(confine.LeakOptions{
 		Mode: w.canaries(project), Project: project, Own: w.rules().Own, Context: ctx, Log: w.log,
 		Notice: func(_, text string) { w.log.Warn(text) },
 		Stop:   func(why string) { w.log.Error(why + " The command was ended (policy.canaries: stop)."); stop() },

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
@@ -33,7 +34,7 @@ func TestSpentIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := 0
-	way := router.Way{Session: "a-session", WorkingDir: t.TempDir(), Context: t.Context(), Notice: func(string, string) { told++ }}
+	way := confine.Way{Session: "a-session", WorkingDir: t.TempDir(), Context: t.Context(), Notice: func(string, string) { told++ }}
 	w := func() *wiring { return &wiring{cfg: cfg} }
 	o := w().outlet(way)
 	o.meter = gateway.ResumeMeter(gateway.Spent{Calls: 2, Input: 30, Output: 4, Cost: 0.5, Unpriced: 1})
@@ -117,14 +118,14 @@ func TestDecisionsAreHeard(t *testing.T) {
 		}
 	}
 
-	var recorded []sessions.Network
-	door, err := w.openEgress(router.Way{
+	var recorded []egress.Tally
+	door, err := w.openEgress(confine.Way{
 		WorkingDir: t.TempDir(), Context: t.Context(), Notice: func(string, string) {},
-		Decided: func(n sessions.Network) { recorded = append(recorded, n) },
+		Decided: func(t egress.Tally) { recorded = append(recorded, t) },
 	})
 	refused(door.Dial, err)
 	const reason = "no rule of policy.network allows it"
-	if want := []sessions.Network{{Host: "b.example", Port: 22, Reason: reason, Times: 1}}; door.Close() != nil || !slices.Equal(recorded, want) {
+	if want := []egress.Tally{{Decision: egress.Decision{Host: "b.example", Port: 22, Reason: reason}, Times: 1}}; door.Close() != nil || !slices.Equal(recorded, want) {
 		t.Errorf("recorded %+v", recorded)
 	}
 
@@ -146,7 +147,7 @@ func TestModelNoticesAreBounded(t *testing.T) {
 	}
 	w := &wiring{cfg: cfg, log: slog.New(slog.DiscardHandler), secrets: newSecrets(nil)}
 	var told []string
-	way := router.Way{
+	way := confine.Way{
 		Session: "a-session", WorkingDir: t.TempDir(), Agent: "goose", Context: t.Context(),
 		Notice: func(_, text string) { told = append(told, text) },
 	}

@@ -15,8 +15,8 @@ import (
 	"regexp"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
-	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sandbox/rules/project"
 )
@@ -32,7 +32,7 @@ type place struct {
 	doors   []sandbox.Door
 	quiet   bool // what rules refuse is expected
 	// examined is called with what was found out of git before anything runs; it may be nil.
-	examined func(*router.Examined)
+	examined func(*confine.Examined)
 	leaked   func() // called before the sandbox is closed because content of a closed file was about to leave; may be nil
 }
 
@@ -91,7 +91,7 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 		ID: p.name, WorkingDir: p.cwd, Home: filepath.Join(dir, "home"), Mounts: p.mounts, Doors: p.doors, Labels: labels,
 		Rules: rules, Limits: bounds.Bounds(),
 	}
-	err = router.GiveGitStore(&spec, bounds.Git, filepath.Join(dir, "git"))
+	err = confine.GiveGitStore(&spec, bounds.Git, filepath.Join(dir, "git"))
 	var sb sandbox.Sandbox
 	if err == nil {
 		sb, err = d.Create(ctx, spec)
@@ -113,7 +113,7 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 		closeDoors()
 		a.remove(dir)
 	}
-	found, err := a.keepGit(ctx, sb, router.Examination{Driver: d, Spec: spec, StateDir: a.cfg.Home, Git: bounds.Git})
+	found, err := a.keepGit(ctx, sb, confine.Examination{Driver: d, Spec: spec, StateDir: a.cfg.Home, Git: bounds.Git})
 	if err != nil {
 		done()
 		return nil, nil, err
@@ -127,13 +127,13 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 // keepGit protects what git's configuration names, and does what the policy says about
 // closed files that git keeps, where it does not leave it at words: what a person runs by
 // hand reads what it likes then.
-func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e router.Examination) (*router.Examined, error) {
+func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e confine.Examination) (*confine.Examined, error) {
 	look := e.Examine
 	if e.Git == policy.GitWarn {
 		look = e.Protect
 	}
 	found, err := look(ctx, sb)
-	if router.Refused(err) {
+	if confine.Refused(err) {
 		return nil, &exitError{exitPermission, err}
 	}
 	if err != nil {

@@ -14,23 +14,23 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // sandboxPolicy is the policy of a project, with what its trusted file adds to what
 // drivers and agents have of the person's.
-func (w *wiring) sandboxPolicy(project string) (router.SandboxPolicy, error) {
+func (w *wiring) sandboxPolicy(project string) (confine.Policy, error) {
 	person := w.config()
 	cfg, err := person.ForProject(project)
 	if err != nil {
-		return router.SandboxPolicy{}, err
+		return confine.Policy{}, err
 	}
 	if err := checkShown(cfg); err != nil {
-		return router.SandboxPolicy{}, err
+		return confine.Policy{}, err
 	}
 	e := cfg.EffectivePolicy()
-	p := router.SandboxPolicy{Policy: e.Policy, Refused: e.Refused}
+	p := confine.Policy{Policy: e.Policy, Refused: e.Refused}
 	for _, path := range e.ReadOnlyPaths {
 		if !slices.Contains(person.Policy.ReadOnlyPaths, path) {
 			p.Mounts = append(p.Mounts, sandbox.Mount{Path: path})
@@ -47,7 +47,7 @@ func (w *wiring) sandboxPolicy(project string) (router.SandboxPolicy, error) {
 
 // checkShown fails when sandboxes cannot show what the configuration has them show.
 func checkShown(cfg *config.Config) error {
-	if cfg.Sandbox.Driver == router.Off { // which shows everything
+	if cfg.Sandbox.Driver == sandbox.Off { // which shows everything
 		return nil
 	}
 	return cfg.CheckReadOnlyPaths()

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/outbound/egress"
-	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sandbox/rules/project"
 )
 
@@ -215,7 +215,7 @@ func explainOutside(cfg *config.Config, path string) explanation {
 	driver := chosenDriver(cfg.Sandbox.Driver, runtime.GOOS)
 	system := slices.ContainsFunc(project.SystemDirs(), func(dir string) bool { return project.Below(path, dir) })
 	switch {
-	case driver == router.Off:
+	case driver == sandbox.Off:
 		x.Access, x.Effect = "write", "is there as it is: there is no sandbox"
 	case driver == docker.Name && system:
 		x.Access, x.Effect = "read", "is the image's own in a container"

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/trials/probe"
 )
 
@@ -110,7 +110,7 @@ func (a *app) probeSandbox(ctx context.Context, f probeFlags) error {
 		if spec.Rules.Optional { // it may keep no rules, and then hides nothing
 			return driver.Create(ctx, spec)
 		}
-		return router.CreateHiding(ctx, driver, spec, filepath.Join(filepath.Dir(spec.Home), "state"))
+		return confine.CreateHiding(ctx, driver, spec, filepath.Join(filepath.Dir(spec.Home), "state"))
 	}}
 	if !f.asJSON {
 		o.Done = func(r probe.Result) { a.printProbe(a.out, r) }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/drivers/registry"
-	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sandbox/rules/ignore"
 	"gander.dev/gander/sandbox/rules/project"
@@ -131,7 +131,7 @@ func (a *app) checkIdle(root string) error {
 		if err != nil {
 			dir = r.WorkingDir
 		}
-		if r.Driver != router.Off && state(r) != stateDead && (project.Below(dir, root) || project.Below(root, dir)) {
+		if r.Driver != sandbox.Off && state(r) != stateDead && (project.Below(dir, root) || project.Below(root, dir)) {
 			return fmt.Errorf("the sandbox %s runs in %s, where it could move files meanwhile; say /undo in its session, or end that or: gander sandbox stop %s", r.ID, r.WorkingDir, r.ID)
 		}
 	}

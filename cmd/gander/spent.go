@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sessions"
@@ -17,7 +18,7 @@ import (
 
 // meter is that of a session, which goes on where an earlier gander has left it. One
 // that cannot be read counts from zero, and the person is told.
-func (w *wiring) meter(way router.Way) *gateway.Meter {
+func (w *wiring) meter(way confine.Way) *gateway.Meter {
 	spent, err := w.readSpent(way.Session)
 	if err != nil {
 		way.Notice("warning", fmt.Sprintf("What the session has spent is not known and counts from zero: %v.", err))

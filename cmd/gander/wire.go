@@ -72,7 +72,7 @@ func (w *wiring) setConfig(cfg *config.Config) {
 func agentNames() []string { return []string{goose.Name, opencode.Name} }
 
 func sandboxChoices() []string {
-	return []string{router.Auto, "local", docker.Name, router.Off}
+	return []string{router.Auto, "local", docker.Name, sandbox.Off}
 }
 
 // agents are offered in this order.
@@ -326,7 +326,7 @@ func settingsWith(cfg *config.Config, name string, command []string, endpoint co
 		return settings{}, err
 	}
 	own := cfg.Agents[name]
-	if err := cfg.CheckAgentPaths(name); err != nil && cfg.Sandbox.Driver != router.Off {
+	if err := cfg.CheckAgentPaths(name); err != nil && cfg.Sandbox.Driver != sandbox.Off {
 		return settings{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(own.Env)) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/rules/ignore"
 	"gander.dev/gander/sandbox/rules/project"
 )
@@ -58,7 +59,7 @@ func (f *attachedFiles) judge(c acp.Content) (acp.ContentBlock, string) {
 		return nil, ""
 	}
 	for _, path := range f.pathsOf(c.URI) {
-		name := printable(path)
+		name := confine.Printable(path)
 		switch f.reach(path, maxAttachedLinks) {
 		case attachedClosed:
 			return acp.TextBlock(fmt.Sprintf("[%s is closed by .gooseignore: its content was left out, and cannot be read here.]\n", name)),

@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sessions"
 )
-
-// modelDoor is the name of the door to the model.
-const modelDoor = "model"
 
 // settingTime bounds how long an agent may take to accept a choice.
 const settingTime = 10 * time.Second
@@ -39,8 +36,8 @@ type backend struct {
 
 	// Set before ready is closed, then constant.
 	err         error
-	model       Model
-	egress      Egress // nil: none
+	model       confine.Model
+	egress      confine.Egress // nil: none
 	serverDoors []sandbox.Door
 	ways        []*serverWay // behind these
 	made        sandbox.Spec // what sb was made of
@@ -57,8 +54,8 @@ type backend struct {
 	turn     *turn // the one it answers
 	replaced bool  // the person chose another one
 
-	policy   SandboxPolicy
-	examined *Examined
+	policy   confine.Policy
+	examined *confine.Examined
 }
 
 // start returns the session's backend, and starts one in the background when
@@ -207,8 +204,8 @@ func (b *backend) open(params sandbox.SessionParams) error {
 		return err
 	}
 	params.Env = b.policy.Env
-	params.ModelAddr, params.ModelToken = b.sb.Info().Doors[modelDoor], b.model.Token()
-	params.ProxyAddr = b.sb.Info().Doors[egressDoor]
+	params.ModelAddr, params.ModelToken = b.sb.Info().Doors[confine.ModelDoor], b.model.Token()
+	params.ProxyAddr = b.sb.Info().Doors[confine.EgressDoor]
 	if err := b.giveTools(&params); err != nil {
 		return err
 	}
@@ -236,7 +233,7 @@ func (b *backend) makeSandbox() error {
 		return err
 	}
 	b.made = b.spec(home)
-	if err := GiveGitStore(&b.made, b.policy.Git, gitStore(home)); err != nil {
+	if err := confine.GiveGitStore(&b.made, b.policy.Git, confine.GitStore(home)); err != nil {
 		return err
 	}
 	if b.sb, err = b.driver.Create(b.ctx, b.made); err != nil {
@@ -244,9 +241,6 @@ func (b *backend) makeSandbox() error {
 	}
 	return nil
 }
-
-// gitStore is where object stores for a sandbox with a home are made.
-func gitStore(home string) string { return filepath.Join(filepath.Dir(home), gitStoreName) }
 
 func (b *backend) spec(home string) sandbox.Spec {
 	s := b.s

@@ -14,21 +14,23 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/agents/acpagent"
+	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/egress"
 )
 
 const canaryToken = "tok-1a2b3c4d5e6f7g8h"
 
 // canaryRig is a rig whose project has a closed file, and a turn of its agent.
-func canaryRig(t *testing.T, mode string, way *Way, onTurn func(context.Context, *fakeConv) error) (*rig, acp.SessionID) {
+func canaryRig(t *testing.T, mode string, way *confine.Way, onTurn func(context.Context, *fakeConv) error) (*rig, acp.SessionID) {
 	t.Helper()
 	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}, Elicitation: bothModes}, func(r *rig) {
 		r.opts.Canaries = func(string) string { return mode }
 		r.opts.Rules = &sandbox.Rules{}
 		r.driver.isolated = true
-		r.opts.OpenModel = func(w Way) (Model, error) { *way = w; return r.openModel(w) }
+		r.opts.OpenModel = func(w confine.Way) (confine.Model, error) { *way = w; return r.openModel(w) }
 		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
-			if mode != CanariesOff {
-				await(t, "the closed files to be known", func() bool { return way.Leaks.set.Len() > 0 })
+			if mode != confine.CanariesOff {
+				await(t, "the closed files to be known", func() bool { return way.Leaks.Known() > 0 })
 			}
 			if err := onTurn(ctx, c); err != nil {
 				return nil, err
@@ -92,14 +94,14 @@ func (r *rig) wantNowhere(t *testing.T, id acp.SessionID) {
 }
 
 func TestLeakIsShown(t *testing.T) {
-	var way Way
-	r, id := canaryRig(t, CanariesShow, &way, func(_ context.Context, c *fakeConv) error {
+	var way confine.Way
+	r, id := canaryRig(t, confine.CanariesShow, &way, func(_ context.Context, c *fakeConv) error {
 		c.say("it is " + canaryToken[:7])
 		c.say(canaryToken[7:] + ", I think")
 		if err := way.Leaks.Check("a call of the model", []byte(`{"x":"`+canaryToken+`"}`)); err != nil {
 			t.Error(err)
 		}
-		if _, err := way.Leaks.Writer("a connection").Write([]byte(canaryToken)); err != nil {
+		if _, err := way.Leaks.Stream("a connection").Write([]byte(canaryToken)); err != nil {
 			t.Error(err)
 		}
 		return nil
@@ -116,59 +118,59 @@ func TestLeakIsShown(t *testing.T) {
 }
 
 func TestLeakStopsTheTurn(t *testing.T) {
-	for name, leak := range map[string]func(ctx context.Context, way Way, c *fakeConv){
-		"a question": func(ctx context.Context, _ Way, c *fakeConv) {
+	for name, leak := range map[string]func(ctx context.Context, way confine.Way, c *fakeConv){
+		"a question": func(ctx context.Context, _ confine.Way, c *fakeConv) {
 			if got := c.ask(ctx, `{"toolCallId":"c","title":"run `+canaryToken+`"}`); got != "cancelled " {
 				t.Errorf("the agent was answered %q", got)
 			}
 		},
-		"what a question shows": func(ctx context.Context, _ Way, c *fakeConv) {
+		"what a question shows": func(ctx context.Context, _ confine.Way, c *fakeConv) {
 			c.ask(ctx, `{"toolCallId":"c","title":"run","content":[{"type":"content","content":{"type":"text","text":"`+canaryToken+`"}}]}`)
 		},
-		"a form": func(ctx context.Context, _ Way, c *fakeConv) {
+		"a form": func(ctx context.Context, _ confine.Way, c *fakeConv) {
 			_, err := c.params.Client.(acp.RequestHandler).HandleRequest(ctx, acp.MethodCreateElicitation, []byte(`{"mode":"form","message":"Is it `+canaryToken+`?","requestedSchema":{}}`))
 			if err != nil {
 				t.Error(err)
 			}
 		},
-		"the name of a host": func(ctx context.Context, way Way, _ *fakeConv) {
-			if got := way.Ask(ctx, canaryToken+".example", 443); got != HostUnasked {
+		"the name of a host": func(ctx context.Context, way confine.Way, _ *fakeConv) {
+			if got := way.Ask(ctx, canaryToken+".example", 443); got != egress.Unasked {
 				t.Errorf("the host is allowed: %q", got)
 			}
 		},
-		"the name of a mode": func(_ context.Context, _ Way, c *fakeConv) {
+		"the name of a mode": func(_ context.Context, _ confine.Way, c *fakeConv) {
 			c.update(`{"sessionUpdate":"current_mode_update","currentModeId":"` + canaryToken + `"}`)
 		},
-		"the name of a command": func(_ context.Context, _ Way, c *fakeConv) {
+		"the name of a command": func(_ context.Context, _ confine.Way, c *fakeConv) {
 			c.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"x","description":"` + canaryToken + `"}]}`)
 			c.update(`{"sessionUpdate":"available_commands_update","availableCommands":[]}`)
 		},
-		"the name of an option": func(_ context.Context, _ Way, c *fakeConv) {
+		"the name of an option": func(_ context.Context, _ confine.Way, c *fakeConv) {
 			c.mu.Lock()
 			c.state.ConfigOptions = []acp.ConfigOption{acpagent.SelectOption("the-model", "LLM", acp.CategoryModel, "small", []acp.ConfigOptionValue{{Value: "small", Name: canaryToken}})}
 			c.mu.Unlock()
 			c.update(`{"sessionUpdate":"config_option_update","configOptions":[]}`)
 		},
-		"said in pieces": func(_ context.Context, _ Way, c *fakeConv) {
+		"said in pieces": func(_ context.Context, _ confine.Way, c *fakeConv) {
 			c.say("it is " + canaryToken[:7])
 			c.say(canaryToken[7:])
 		},
-		"a tool's output": func(_ context.Context, _ Way, c *fakeConv) {
+		"a tool's output": func(_ context.Context, _ confine.Way, c *fakeConv) {
 			c.update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"cat","status":"completed","content":[{"type":"content","content":{"type":"text","text":"` + canaryToken + `"}}]}`)
 		},
-		"a tool's output while it runs": func(_ context.Context, _ Way, c *fakeConv) {
+		"a tool's output while it runs": func(_ context.Context, _ confine.Way, c *fakeConv) {
 			c.update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"cat","status":"in_progress"}`)
 			for _, piece := range []struct{ call, text string }{{"c", canaryToken[:7]}, {"other", "in between"}, {"c", canaryToken[7:]}} {
 				c.update(string(marshal(map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": piece.call, "_meta": acp.LiveOutputMeta(piece.text)})))
 			}
 		},
-		"a model call": func(_ context.Context, way Way, _ *fakeConv) {
+		"a model call": func(_ context.Context, way confine.Way, _ *fakeConv) {
 			if err := way.Leaks.Check("a call of the model", []byte(canaryToken)); err == nil {
 				t.Error("the call may leave")
 			}
 		},
-		"a connection": func(_ context.Context, way Way, _ *fakeConv) {
-			w := way.Leaks.Writer("a connection")
+		"a connection": func(_ context.Context, way confine.Way, _ *fakeConv) {
+			w := way.Leaks.Stream("a connection")
 			_, _ = w.Write([]byte(canaryToken[:9]))
 			if _, err := w.Write([]byte(canaryToken[9:])); err == nil {
 				t.Error("the rest may leave")
@@ -176,8 +178,8 @@ func TestLeakStopsTheTurn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var way Way
-			r, id := canaryRig(t, CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
+			var way confine.Way
+			r, id := canaryRig(t, confine.CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
 				leak(ctx, way, c)
 				_, err := untilCancelled(ctx, c, "")
 				return err
@@ -197,8 +199,8 @@ func TestLeakInTheLastWords(t *testing.T) {
 		"the stop": func(ctx context.Context, c *fakeConv) error { _, err := untilCancelled(ctx, c, ""); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var way Way
-			r, id := canaryRig(t, CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
+			var way confine.Way
+			r, id := canaryRig(t, confine.CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
 				c.say("it is " + canaryToken)
 				return end(ctx, c)
 			})
@@ -227,9 +229,9 @@ func TestStoppedSession(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var way Way
+			var way confine.Way
 			leaks := true
-			r, id := canaryRig(t, CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
+			r, id := canaryRig(t, confine.CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
 				if !leaks {
 					return nil
 				}
@@ -267,12 +269,11 @@ func TestStoppedSession(t *testing.T) {
 
 // The agent gets its first prompt when it is known what the closed files hold.
 func TestFirstTurnWaitsForTheCanaries(t *testing.T) {
-	var way Way
-	r, _ := canaryRig(t, CanariesStop, &way, func(context.Context, *fakeConv) error {
-		select {
-		case <-way.Leaks.first:
-		default:
-			t.Error("the closed files are still being read")
+	var way confine.Way
+	r, _ := canaryRig(t, confine.CanariesStop, &way, func(ctx context.Context, _ *fakeConv) error {
+		known := way.Leaks.Known()
+		if err := way.Leaks.Wait(ctx); err != nil || way.Leaks.Known() != known {
+			t.Errorf("the closed files were still being read: %v", err)
 		}
 		return nil
 	})
@@ -290,21 +291,21 @@ func TestFirstTurnWaitsForTheCanaries(t *testing.T) {
 }
 
 func TestCanariesAreOff(t *testing.T) {
-	var way Way
-	r, id := canaryRig(t, CanariesOff, &way, func(_ context.Context, c *fakeConv) error {
+	var way confine.Way
+	r, id := canaryRig(t, confine.CanariesOff, &way, func(_ context.Context, c *fakeConv) error {
 		c.say("it is " + canaryToken)
 		return way.Leaks.Check("a call of the model", []byte(canaryToken))
 	})
 	r.wantStop(t, id, "go", acp.StopEndTurn)
-	if strings.Contains(r.said(id), "closed file") || way.Leaks.set.Len() != 0 {
-		t.Errorf("%d tokens are known: %s", way.Leaks.set.Len(), r.said(id))
+	if strings.Contains(r.said(id), "closed file") || way.Leaks.Known() != 0 {
+		t.Errorf("%d tokens are known: %s", way.Leaks.Known(), r.said(id))
 	}
 }
 
 // What is shown only is passed on all the same.
 func TestLeakInQuestionsIsShown(t *testing.T) {
-	var way Way
-	r, id := canaryRig(t, CanariesShow, &way, func(ctx context.Context, c *fakeConv) error {
+	var way confine.Way
+	r, id := canaryRig(t, confine.CanariesShow, &way, func(ctx context.Context, c *fakeConv) error {
 		c.ask(ctx, `{"toolCallId":"c","title":"run `+canaryToken+`"}`)
 		_, err := c.params.Client.(acp.RequestHandler).HandleRequest(ctx, acp.MethodCreateElicitation, []byte(`{"mode":"form","message":"Is it `+canaryToken+`?","requestedSchema":{}}`))
 		return err
@@ -318,8 +319,8 @@ func TestLeakInQuestionsIsShown(t *testing.T) {
 
 // Questions that the person is not asked are recorded, too.
 func TestLeakInAnsweredQuestions(t *testing.T) {
-	var way Way
-	r, id := canaryRig(t, CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
+	var way confine.Way
+	r, id := canaryRig(t, confine.CanariesStop, &way, func(ctx context.Context, c *fakeConv) error {
 		if got := c.ask(ctx, `{"toolCallId":"c","title":"run `+canaryToken+`"}`); got != "cancelled " {
 			t.Errorf("the agent was answered %q", got)
 		}
@@ -343,9 +344,9 @@ func TestLeakBetweenTurns(t *testing.T) {
 		`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"x","description":"` + canaryToken + `"}]}`,
 		`{"sessionUpdate":"config_option_update","configOptions":[],"_meta":{"x":"` + canaryToken + `"}}`,
 	}
-	for _, mode := range []string{CanariesShow, CanariesStop} {
+	for _, mode := range []string{confine.CanariesShow, confine.CanariesStop} {
 		t.Run(mode, func(t *testing.T) {
-			var way Way
+			var way confine.Way
 			r, id := canaryRig(t, mode, &way, func(context.Context, *fakeConv) error { return nil })
 			r.wantStop(t, id, "go", acp.StopEndTurn)
 			for _, u := range updates {
@@ -353,7 +354,7 @@ func TestLeakBetweenTurns(t *testing.T) {
 			}
 			r.editor.Wait(t, "a notice", func() bool { return strings.Contains(r.said(id), "was seen in what the agent says") })
 			r.router.Close() // all is on disk
-			if mode == CanariesStop {
+			if mode == confine.CanariesStop {
 				r.wantNowhere(t, id)
 			} else if n := strings.Count(r.kept(t, id), canaryToken); n < len(updates)-2 {
 				t.Errorf("%d of the updates are kept: %s", n, r.kept(t, id))
@@ -369,8 +370,8 @@ func TestLeakInErrors(t *testing.T) {
 		"an end":    func(c *fakeConv) error { c.die("says " + canaryToken); return c.err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var way Way
-			r, id := canaryRig(t, CanariesStop, &way, func(_ context.Context, c *fakeConv) error { return end(c) })
+			var way confine.Way
+			r, id := canaryRig(t, confine.CanariesStop, &way, func(_ context.Context, c *fakeConv) error { return end(c) })
 			r.ask(t, id, "go")
 			r.editor.Wait(t, "what is said about it", func() bool { return strings.Contains(r.said(id), "closed file .env (line 2)") })
 			r.router.Close()
@@ -382,12 +383,12 @@ func TestLeakInErrors(t *testing.T) {
 // What is closed in the directories that the editor adds is looked for like the
 // project's.
 func TestLeakOfAnAddedDirectory(t *testing.T) {
-	var way Way
+	var way confine.Way
 	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}}, func(r *rig) {
-		r.opts.Canaries = func(string) string { return CanariesShow }
-		r.opts.OpenModel = func(w Way) (Model, error) { way = w; return r.openModel(w) }
+		r.opts.Canaries = func(string) string { return confine.CanariesShow }
+		r.opts.OpenModel = func(w confine.Way) (confine.Model, error) { way = w; return r.openModel(w) }
 		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
-			await(t, "the closed files to be known", func() bool { return way.Leaks.set.Len() > 0 })
+			await(t, "the closed files to be known", func() bool { return way.Leaks.Known() > 0 })
 			c.say(canaryToken)
 			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
 		}

@@ -39,7 +39,7 @@ func (s *session) forgetAll(ctx context.Context) (sessions.Compacted, error) {
 	s.mu.Lock()
 	halted := s.halted != ""
 	s.halted = ""
-	s.leaks.takeStop()
+	s.leaks.TakeStop()
 	s.mu.Unlock()
 	if halted && !done.Applied {
 		s.restart(true)
@@ -161,7 +161,7 @@ func commandPolicy(_ context.Context, call commandCall) (string, error) {
 	s.mu.Lock()
 	b := s.backend
 	s.mu.Unlock()
-	if !b.running() || b.examined.survey == nil {
+	if !b.running() || !b.examined.Surveyed() {
 		return "The sandbox is not running yet, or keeps no rules. `gander policy show` in the project says what would hold.", nil
 	}
 	var out strings.Builder

@@ -15,6 +15,8 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/confine/confinetest"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -204,7 +206,7 @@ func TestFilesWithoutAHold(t *testing.T) {
 	}
 }
 
-// rulesDriver makes sandboxes that start nothing and keep the rules of a gitSandbox.
+// rulesDriver makes sandboxes that start nothing and keep the rules of confinetest's.
 type rulesDriver struct {
 	*fakeDriver
 	unread func() error
@@ -219,7 +221,7 @@ func (d rulesDriver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.San
 	return struct {
 		*fakeSandbox
 		sandbox.RuleKeeper
-	}{made, &gitSandbox{fakeSandbox: made, unread: d.unread}}, nil
+	}{made, &confinetest.Sandbox{Dir: spec.WorkingDir, Log: d.journal.add, Unread: d.unread}}, nil
 }
 
 // What the sandbox itself does not let be written, such as the hooks of a repository
@@ -552,10 +554,10 @@ func TestFilesThatThePolicyProtects(t *testing.T) {
 			}
 		}
 	}, func(r *rig) {
-		r.opts.Policy = func(string) (SandboxPolicy, error) {
+		r.opts.Policy = func(string) (confine.Policy, error) {
 			p := policy.Default()
 			p.Writes = writes
-			return SandboxPolicy{Policy: p}, nil
+			return confine.Policy{Policy: p}, nil
 		}
 	})
 	s, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: project, AdditionalDirectories: []string{added}})
@@ -576,7 +578,18 @@ func (d runningDriver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.S
 	if err != nil {
 		return nil, err
 	}
-	return &gitSandbox{fakeSandbox: sb.(*fakeSandbox)}, nil
+	here := &confinetest.Sandbox{Sandbox: sb, Dir: spec.WorkingDir, Log: d.journal.add}
+	return runningSandbox{sb.(*fakeSandbox), here, here}, nil
+}
+
+type runningSandbox struct {
+	*fakeSandbox
+	sandbox.RuleKeeper
+	here *confinetest.Sandbox
+}
+
+func (s runningSandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
+	return s.here.Start(ctx, c)
 }
 
 // Text that does not fit in a message to the editor, as it is sent, is written in the

@@ -9,56 +9,19 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sessions"
 )
 
-// egressDoor is the name of the door to hosts other than the model.
-const egressDoor = "egress"
-
-// A Way says whose way out of a sandbox is to be opened, and how to reach the person.
-type Way struct {
-	Session    acp.SessionID
-	WorkingDir string
-	Agent      string
-	// Context ends with the session; ways are closed and opened again before that,
-	// when an agent is replaced.
-	Context context.Context
-	// Notice shows the person a sentence. It must not be called after the way is closed.
-	Notice func(severity, text string)
-	// Decided takes down what was decided about a host. It must not be called after the
-	// way is closed.
-	Decided func(sessions.Network)
-	// Ask has the person decide about a host.
-	Ask func(ctx context.Context, host string, port int) HostAnswer
-	// Leaks looks at what leaves.
-	Leaks *Leaks
-}
-
-// Egress is the way to hosts other than the model: the host side of a door that
-// is a proxy inside.
-type Egress interface {
-	Dial(context.Context) (net.Conn, error)
-	Close() error
-}
-
-// HostAnswer is what a person says about a host that a program inside wants to reach.
-type HostAnswer string
-
-// The answers. HostUnasked means that nobody could be asked.
-const (
-	HostOnce    HostAnswer = "once"
-	HostSession HostAnswer = "session"
-	HostProject HostAnswer = "project" // from now on, in this project
-	HostDenied  HostAnswer = "deny"
-	HostUnasked HostAnswer = ""
-)
-
-func (b *backend) way() Way {
+func (b *backend) way() confine.Way {
 	s := b.s
-	return Way{
+	return confine.Way{
 		Session: s.id, WorkingDir: s.cwd, Agent: b.agent.Name(), Context: s.ctx,
-		Notice: s.tell, Ask: b.askHost, Leaks: s.leaks,
-		Decided: func(n sessions.Network) { s.record("", n) },
+		Notice: s.tell, Ask: b.askHost, Leaks: s.leaks.Leaks,
+		Decided: func(t egress.Tally) {
+			s.record("", sessions.Network{Host: t.Host, Port: t.Port, Allowed: t.Allowed, By: t.By, Reason: t.Reason, Times: t.Times})
+		},
 	}
 }
 
@@ -77,19 +40,19 @@ func (b *backend) openWays() error {
 
 // doors are the ways out as the sandbox has them.
 func (b *backend) doors() []sandbox.Door {
-	doors := []sandbox.Door{{Name: modelDoor, Dial: b.model.Dial}}
+	doors := []sandbox.Door{{Name: confine.ModelDoor, Dial: b.model.Dial}}
 	if b.egress != nil {
-		doors = append(doors, sandbox.Door{Name: egressDoor, Dial: b.egress.Dial})
+		doors = append(doors, sandbox.Door{Name: confine.EgressDoor, Dial: b.egress.Dial})
 	}
 	return doors
 }
 
 // askHost asks the person about a host, as a tool call of the running turn: what a
 // program does between turns nobody is there to answer for.
-func (b *backend) askHost(ctx context.Context, host string, port int) HostAnswer {
+func (b *backend) askHost(ctx context.Context, host string, port int) egress.Answer {
 	t := b.relay.running()
 	if t == nil {
-		return HostUnasked
+		return egress.Unasked
 	}
 	id := "gander-host-" + newID()
 	address := net.JoinHostPort(host, strconv.Itoa(port))
@@ -100,7 +63,7 @@ func (b *backend) askHost(ctx context.Context, host string, port int) HostAnswer
 	b.relay.pass("tool_call", &acp.SessionNotification{Update: call})
 	answer := b.answerHost(ctx, t, host, call)
 	status, text := "completed", "Allowed ("+string(answer)+"): "+address
-	if answer == HostDenied || answer == HostUnasked {
+	if answer == egress.Deny || answer == egress.Unasked {
 		status, text = "failed", "Not allowed: "+address
 	}
 	b.relay.pass("tool_call_update", &acp.SessionNotification{Update: acp.ToolCallFinal(id, status, text)})
@@ -109,17 +72,17 @@ func (b *backend) askHost(ctx context.Context, host string, port int) HostAnswer
 
 // answerHost puts the question. It is no question of the agent's: neither what the
 // person said about those nor the option "permissions" answers it.
-func (b *backend) answerHost(ctx context.Context, t *turn, host string, call json.RawMessage) HostAnswer {
+func (b *backend) answerHost(ctx context.Context, t *turn, host string, call json.RawMessage) egress.Answer {
 	resp := b.relay.ask(ctx, t, &acp.RequestPermissionRequest{SessionID: b.s.id, ToolCall: call, Options: []acp.PermissionOption{
-		{OptionID: string(HostOnce), Kind: "allow_once", Name: "Allow once"},
-		{OptionID: string(HostSession), Kind: "allow_always", Name: "Allow " + host + " in this session"},
-		{OptionID: string(HostProject), Kind: "allow_always", Name: fmt.Sprintf("Always allow %s in this project", host)},
-		{OptionID: string(HostDenied), Kind: "reject_once", Name: "Deny"},
+		{OptionID: string(egress.Once), Kind: "allow_once", Name: "Allow once"},
+		{OptionID: string(egress.Session), Kind: "allow_always", Name: "Allow " + host + " in this session"},
+		{OptionID: string(egress.Project), Kind: "allow_always", Name: fmt.Sprintf("Always allow %s in this project", host)},
+		{OptionID: string(egress.Deny), Kind: "reject_once", Name: "Deny"},
 	}})
 	if resp.Outcome.Outcome != "selected" {
-		return HostUnasked
+		return egress.Unasked
 	}
-	return HostAnswer(resp.Outcome.OptionID)
+	return egress.Answer(resp.Outcome.OptionID)
 }
 
 // running is the turn that runs; nil between turns.

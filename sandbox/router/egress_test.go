@@ -14,6 +14,8 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/acp/acptest"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sessions"
 )
 
@@ -25,12 +27,12 @@ func (e *fakeEgress) Dial(context.Context) (net.Conn, error) { return nil, error
 func (e *fakeEgress) Close() error { e.journal.add("close egress"); return nil }
 
 // hostRig is a rig with a way out, whose agent wants to reach a host in each turn.
-func hostRig(t *testing.T, way *Way, answers *[]HostAnswer) *rig {
+func hostRig(t *testing.T, way *confine.Way, answers *[]egress.Answer) *rig {
 	t.Helper()
 	return newRig(t, func(r *rig) {
 		r.driver.isolated = true
 		r.opts.Approve = PermissionsAll // which answers the agent's questions only
-		r.opts.OpenEgress = func(w Way) (Egress, error) { *way = w; return &fakeEgress{r.journal}, nil }
+		r.opts.OpenEgress = func(w confine.Way) (confine.Egress, error) { *way = w; return &fakeEgress{r.journal}, nil }
 		r.agent.onTurn = func(ctx context.Context, _ *fakeConv, _ string) (*acp.PromptResponse, error) {
 			*answers = append(*answers, way.Ask(ctx, "new.example", 443))
 			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
@@ -39,20 +41,20 @@ func hostRig(t *testing.T, way *Way, answers *[]HostAnswer) *rig {
 }
 
 func TestHostIsAskedFor(t *testing.T) {
-	var way Way
-	var answers []HostAnswer
+	var way confine.Way
+	var answers []egress.Answer
 	var doors []sandbox.Door
 	r := hostRig(t, &way, &answers)
 	r.driver.onCreate = func(_ context.Context, spec sandbox.Spec) error { doors = spec.Doors; return nil }
-	choice := HostOnce
+	choice := egress.Once
 	r.editor.Permission = func(context.Context, *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
-		if choice == HostUnasked {
+		if choice == egress.Unasked {
 			return acp.CancelledOutcome(), nil
 		}
 		return acptest.Selected(string(choice)), nil
 	}
 	id := r.open(t).SessionID
-	all := []HostAnswer{HostOnce, HostSession, HostProject, HostDenied, HostUnasked}
+	all := []egress.Answer{egress.Once, egress.Session, egress.Project, egress.Deny, egress.Unasked}
 	for _, choice = range all {
 		r.wantStop(t, id, "go", acp.StopEndTurn)
 	}
@@ -77,10 +79,10 @@ func TestHostIsAskedFor(t *testing.T) {
 	if open != len(all) || ended != len(all) {
 		t.Errorf("%d questions began and %d ended in sight of the editor", open, ended)
 	}
-	if len(doors) != 2 || doors[1].Name != egressDoor {
+	if len(doors) != 2 || doors[1].Name != confine.EgressDoor {
 		t.Errorf("doors %+v", doors)
 	}
-	if got := way.Ask(t.Context(), "new.example", 443); got != HostUnasked || len(r.editor.Asked()) != len(all) {
+	if got := way.Ask(t.Context(), "new.example", 443); got != egress.Unasked || len(r.editor.Asked()) != len(all) {
 		t.Errorf("between turns: %q", got)
 	}
 }
@@ -91,17 +93,17 @@ func TestDecisionsAreRecorded(t *testing.T) {
 		{Host: "a.example", Port: 443, Allowed: true, By: "*.example", Times: 1},
 		{Host: "b.example", Port: 22, Reason: "no rule", Times: 1},
 	}
-	var way Way
+	var way confine.Way
 	r := newRig(t, func(r *rig) {
 		traces, err := sessions.OpenRuns(filepath.Join(r.dir, "runs"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.opts.Runs = traces
-		r.opts.OpenEgress = func(w Way) (Egress, error) { way = w; return &fakeEgress{r.journal}, nil }
+		r.opts.OpenEgress = func(w confine.Way) (confine.Egress, error) { way = w; return &fakeEgress{r.journal}, nil }
 		r.agent.onTurn = func(context.Context, *fakeConv, string) (*acp.PromptResponse, error) {
 			for _, n := range decided {
-				way.Decided(n)
+				way.Decided(egress.Tally{Decision: egress.Decision{Host: n.Host, Port: n.Port, Allowed: n.Allowed, By: n.By, Reason: n.Reason}, Times: n.Times})
 			}
 			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
 		}
@@ -132,8 +134,8 @@ func TestDecisionsAreRecorded(t *testing.T) {
 
 // A cancelled turn takes its question back.
 func TestHostQuestionIsCancelled(t *testing.T) {
-	var way Way
-	var answers []HostAnswer
+	var way confine.Way
+	var answers []egress.Answer
 	r := hostRig(t, &way, &answers)
 	asked := make(chan struct{})
 	r.editor.Permission = func(ctx context.Context, _ *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {

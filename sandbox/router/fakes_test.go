@@ -18,6 +18,7 @@ import (
 	"gander.dev/gander/acp/acptest"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/agents/acpagent"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sessions"
 )
 
@@ -514,7 +515,7 @@ func newRigFor(t testing.TB, capabilities acp.ClientCapabilities, adjust func(*r
 	}
 	r.opts = Options{
 		Agents: []sandbox.Agent{r.agent, r.other}, Agent: "duck",
-		Drivers: []sandbox.Driver{r.driver, r.second, &fakeDriver{name: Off, journal: j}}, Sandbox: Auto,
+		Drivers: []sandbox.Driver{r.driver, r.second, &fakeDriver{name: sandbox.Off, journal: j}}, Sandbox: Auto,
 		OpenModel: r.openModel, Store: r.store, StateDir: filepath.Join(r.dir, "state"), Version: "test",
 	}
 	if adjust != nil {
@@ -537,7 +538,7 @@ func newRigFor(t testing.TB, capabilities acp.ClientCapabilities, adjust func(*r
 	return r
 }
 
-func (r *rig) openModel(w Way) (Model, error) {
+func (r *rig) openModel(w confine.Way) (confine.Model, error) {
 	m := &fakeModel{journal: r.journal, notice: w.Notice}
 	r.mu.Lock()
 	defer r.mu.Unlock()

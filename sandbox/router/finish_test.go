@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 )
 
 type finished struct {
@@ -19,7 +20,7 @@ func (f *finished) LastFinish() string { return f.reason }
 func TestHonest(t *testing.T) {
 	tests := []struct {
 		name   string
-		model  Model
+		model  confine.Model
 		agents acp.StopReason
 		want   acp.StopReason
 	}{
@@ -63,7 +64,7 @@ func TestAnErrorSaysWhatBecameOfTheCall(t *testing.T) {
 	now, before := began.Add(time.Second), began.Add(-time.Second)
 	tests := []struct {
 		name    string
-		model   Model
+		model   confine.Model
 		err     error
 		want    string
 		refused bool

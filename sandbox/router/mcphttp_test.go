@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/doorway"
 )
 
@@ -43,7 +44,7 @@ func TestServerWay(t *testing.T) {
 	var told []string
 	check := func(_ string, data []byte) error {
 		if strings.Contains(string(data), canaryToken) {
-			return errLeak
+			return errStopped
 		}
 		return nil
 	}
@@ -134,13 +135,16 @@ func TestServerWay(t *testing.T) {
 	}
 }
 
+// errStopped is why something does not leave.
+var errStopped = errors.New("the policy stops that (policy.canaries)")
+
 // However many requests an agent makes, and however long they take, gander holds little
 // of them.
 func TestServerWayHoldsLittle(t *testing.T) {
 	const asked, size = maxServerConns + 10, 4 << 20
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		check := func(string, []byte) error { <-release; return errLeak }
+		check := func(string, []byte) error { <-release; return errStopped }
 		w, err := newServerWay(&server{Name: "db", URL: "http://127.0.0.1:1/"}, nil, check, doorway.NewPlaces(largeToServers))
 		if err != nil {
 			t.Fatal(err)
@@ -186,8 +190,8 @@ func TestLeakToAnAddress(t *testing.T) {
 		}
 	}))
 	defer outside.Close()
-	var way Way
-	r, id := canaryRig(t, CanariesStop, &way, func(context.Context, *fakeConv) error { return nil })
+	var way confine.Way
+	r, id := canaryRig(t, confine.CanariesStop, &way, func(context.Context, *fakeConv) error { return nil })
 	r.wantStop(t, id, "go", acp.StopEndTurn)
 	s, err := r.router.session(id)
 	if err != nil {

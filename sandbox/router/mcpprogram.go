@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 )
 
 // maxLastWords bounds what is kept of a server's stderr, in bytes.
@@ -46,7 +47,7 @@ func (l *lastWords) String() string {
 // is in the project the agent has written.
 func (m *servers) run(ctx context.Context, v *server, done func()) (net.Conn, error) {
 	if !m.s.isOutside(v.Command) {
-		return nil, fmt.Errorf("%s is in a directory that the agent can write, or depends on where it is started; gander runs nothing of the project outside of the sandbox", printable(v.Command))
+		return nil, fmt.Errorf("%s is in a directory that the agent can write, or depends on where it is started; gander runs nothing of the project outside of the sandbox", confine.Printable(v.Command))
 	}
 	host, err := m.supervisor(ctx)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *session) writable(v *server) []string {
 		_, value, _ := strings.Cut(arg, "=")
 		for _, name := range []string{arg, value} {
 			if info, err := os.Stat(name); filepath.IsAbs(name) && !s.isOutside(name) && err == nil && info.Mode().IsRegular() {
-				found = append(found, printable(name))
+				found = append(found, confine.Printable(name))
 			}
 		}
 	}
@@ -149,7 +150,7 @@ func (m *servers) carry(v *server, proc sandbox.Process, conn net.Conn, words *l
 	var streams sync.WaitGroup
 	left := make(chan struct{}) // closed when the agent has closed its end
 	streams.Go(func() {
-		_, _ = io.Copy(io.MultiWriter(m.s.leaks.Writer(v.leak()), proc.Stdin()), conn)
+		_, _ = io.Copy(io.MultiWriter(m.s.leaks.Stream(v.leak()), proc.Stdin()), conn)
 		_ = proc.Stdin().Close()
 		close(left)
 	})

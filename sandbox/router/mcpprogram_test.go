@@ -15,6 +15,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 )
 
 // fakeProgram is a program that reads until it is killed or its input ends.
@@ -61,9 +62,9 @@ func (p *fakeProgram) Wait(context.Context) (sandbox.ExitStatus, error) {
 
 // What an agent sends to a server that is a program leaves the sandbox.
 func TestLeakToAProgram(t *testing.T) {
-	for mode, want := range map[string]string{CanariesShow: "it is " + canaryToken + " and more", CanariesStop: "it is " + canaryToken[:7]} {
+	for mode, want := range map[string]string{confine.CanariesShow: "it is " + canaryToken + " and more", confine.CanariesStop: "it is " + canaryToken[:7]} {
 		t.Run(mode, func(t *testing.T) {
-			var way Way
+			var way confine.Way
 			r, id := canaryRig(t, mode, &way, func(context.Context, *fakeConv) error { return nil })
 			r.wantStop(t, id, "go", acp.StopEndTurn)
 			s, err := r.router.session(id)
@@ -186,7 +187,7 @@ func TestProgramsAreNotTheProjects(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the paths are those of Unix")
 	}
-	outside := &fakeDriver{name: Off}
+	outside := &fakeDriver{name: sandbox.Off}
 	r := newRig(t, func(r *rig) {
 		outside.journal = r.journal
 		r.opts.Drivers = []sandbox.Driver{r.driver, outside}

@@ -16,6 +16,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/outbound/doorway"
 	"gander.dev/gander/sandbox/rules/permit"
@@ -62,7 +63,7 @@ func (s *session) takeServers(raw []json.RawMessage) {
 		s.r.opts.LearnSecrets(ServerValues(r))
 		switch {
 		case err != nil || v.Name == "":
-			s.notice("warning", fmt.Sprintf("The editor's MCP server %s cannot be read and is left out: %s.", cmp.Or(printable(v.Name), fmt.Sprintf("number %d", i+1)), whyUnread(err)))
+			s.notice("warning", fmt.Sprintf("The editor's MCP server %s cannot be read and is left out: %s.", cmp.Or(confine.Printable(v.Name), fmt.Sprintf("number %d", i+1)), whyUnread(err)))
 		case (v.Type == "" || v.Type == "stdio") && v.Command != "", v.Type == "http" && v.URL != "":
 			s.decideServer(v)
 			s.servers.all = append(s.servers.all, v)
@@ -124,7 +125,7 @@ func (v *server) where() string {
 	}
 	names := make([]string, len(v.Env))
 	for i, e := range v.Env {
-		names[i] = printable(e.Name)
+		names[i] = confine.Printable(e.Name)
 	}
 	return text + " (with variables of its own: " + strings.Join(names, ", ") + ")"
 }
@@ -306,7 +307,7 @@ func (m *servers) supervisor(ctx context.Context) (sandbox.Sandbox, error) {
 			return m.host, nil
 		}
 	}
-	i := slices.IndexFunc(m.s.r.opts.Drivers, func(d sandbox.Driver) bool { return d.Name() == Off })
+	i := slices.IndexFunc(m.s.r.opts.Drivers, func(d sandbox.Driver) bool { return d.Name() == sandbox.Off })
 	if i < 0 {
 		return nil, errors.New("nothing here supervises programs outside of a sandbox")
 	}

@@ -173,7 +173,7 @@ func choice(id, name, description, current string, values []string) acp.ConfigOp
 // taken already, or was asked for when gander started.
 func (s *session) sandboxes(current string) []string {
 	return slices.DeleteFunc(names(s.r.opts.Drivers), func(name string) bool {
-		return name == Off && current != Off && s.r.opts.Sandbox != Off
+		return name == sandbox.Off && current != sandbox.Off && s.r.opts.Sandbox != sandbox.Off
 	})
 }
 

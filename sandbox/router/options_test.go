@@ -305,7 +305,7 @@ func TestReplacingByWhatDoesNotWork(t *testing.T) {
 }
 
 func TestOffIsOfferedWhereItIsTaken(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.opts.Sandbox = Off })
+	r := newRig(t, func(r *rig) { r.opts.Sandbox = sandbox.Off })
 	s := r.open(t)
 	if got := current(s.ConfigOptions); !strings.HasSuffix(got, "sandbox=off") {
 		t.Errorf("options %s", got)

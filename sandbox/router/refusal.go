@@ -4,27 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 )
-
-// refusal is why the person's policy lets nothing run.
-type refusal struct{ reason error }
-
-func (r *refusal) Error() string { return r.reason.Error() }
-
-func (r *refusal) Unwrap() error { return r.reason }
-
-func refuse(format string, args ...any) error { return &refusal{fmt.Errorf(format, args...)} }
 
 // byPolicy is the data of the answer to a prompt that was refused.
 const byPolicy = `{"refusedBy":"policy"}`
 
-// Refused reports whether an error is a refusal of the person's policy, also when it
-// came from a Router over a connection.
+// Refused reports whether an error is a refusal of the person's policy, as of
+// confine.Refused, also when it came from a Router over a connection.
 func Refused(err error) bool {
-	if _, ok := errors.AsType[*refusal](err); ok {
+	if confine.Refused(err) {
 		return true
 	}
 	e, ok := errors.AsType[*acp.Error](err)

@@ -336,7 +336,7 @@ func (r *Router) agent(name string) (sandbox.Agent, error) {
 func (r *Router) driver(ctx context.Context, name string) (sandbox.Driver, error) {
 	var reasons []string
 	for _, d := range r.opts.Drivers {
-		if name != d.Name() && (name != Auto || d.Name() == Off) {
+		if name != d.Name() && (name != Auto || d.Name() == sandbox.Off) {
 			continue
 		}
 		err := d.Check(ctx)

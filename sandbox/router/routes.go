@@ -1,13 +1,12 @@
 package router
 
 import (
-	"context"
 	"log/slog"
-	"net"
 	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sessions"
@@ -47,21 +46,21 @@ type Options struct {
 	// Choose, when set, gives the defaults for a project instead of Agent and Sandbox.
 	Choose func(cwd string) (Choice, error)
 	// OpenModel opens the way to the model for an agent.
-	OpenModel func(Way) (Model, error)
+	OpenModel func(confine.Way) (confine.Model, error)
 	// Spent says in words what a session's model calls have used; may be nil.
 	Spent func(acp.SessionID) string
 	// Cost is what a session's model calls have cost, where it is known; may be nil.
 	Cost func(session acp.SessionID, cwd string) *acp.Cost
 	// OpenEgress opens the way to other hosts; nil, or a nil Egress, means that there is none.
-	OpenEgress func(Way) (Egress, error)
+	OpenEgress func(confine.Way) (confine.Egress, error)
 	// Rules close files in every sandbox; Denied is the router's own. Nil closes none.
 	Rules *sandbox.Rules
 	// Canaries says for a project what happens when content of its closed files is
-	// seen on its way out: CanariesShow, CanariesStop or CanariesOff, as without it.
+	// seen on its way out: confine.CanariesShow, CanariesStop or CanariesOff, as without it.
 	Canaries func(cwd string) string
 	// Policy is what the sandboxes of a project may do, asked whenever one is made; nil
 	// is policy.Default.
-	Policy func(cwd string) (SandboxPolicy, error)
+	Policy func(cwd string) (confine.Policy, error)
 	// Changes says where what files were before a turn is kept, and how much of it; the
 	// router fills in the project. Nil compares no files.
 	Changes *changes.Options
@@ -112,16 +111,3 @@ type Choice struct {
 	Model          string // empty: the agent's own
 	Approve        string // empty: Options.Approve
 }
-
-// Model is the way to the model for one session: the host side of a door.
-type Model interface {
-	Dial(context.Context) (net.Conn, error)
-	// Token is what calls must carry in the place of a key.
-	Token() string
-	// AbortInFlight ends the model calls that run now.
-	AbortInFlight()
-	Close() error
-}
-
-// Off is the driver that supervises without isolating. It is taken only when asked for.
-const Off = "off"

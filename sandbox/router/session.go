@@ -49,7 +49,7 @@ type session struct {
 	published  published
 
 	traces traces
-	leaks  *Leaks
+	leaks  *leaks
 	calls  *callIDs
 
 	// mu guards what follows; it is held for moments.

@@ -3,12 +3,12 @@ package router
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 )
 
 // Setup is how a person sets gander up, which in ACP is a way to authenticate:
@@ -114,7 +114,7 @@ func (r *Router) lacking(err error) error {
 	if mends := r.opts.Setup.Mends; mends != nil && mends(err) {
 		return acp.AuthRequired(err.Error())
 	}
-	if _, ok := errors.AsType[*refusal](err); ok { // no error of the agent's
+	if confine.Refused(err) { // no error of the agent's
 		return acp.Internal(err.Error(), json.RawMessage(byPolicy))
 	}
 	return acp.Internal(err.Error(), nil)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 )
 
 var errNoKey = errors.New("no key is configured; run gander setup")
@@ -71,7 +72,7 @@ func TestLogout(t *testing.T) {
 		withSetup(r)
 		r.opts.Setup.Logout = func() error { key.Store(false); return nil }
 		open := r.opts.OpenModel
-		r.opts.OpenModel = func(way Way) (Model, error) {
+		r.opts.OpenModel = func(way confine.Way) (confine.Model, error) {
 			if !key.Load() {
 				return nil, errNoKey
 			}

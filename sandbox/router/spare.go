@@ -14,6 +14,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sessions"
 )
@@ -140,7 +141,7 @@ func (sp *spare) open(r *Router, b *backend) error {
 	home := filepath.Join(dir, homeDir)
 	if err = os.Mkdir(home, 0o700); err == nil {
 		sp.spec = sp.own(b.spec(home), id)
-		err = GiveGitStore(&sp.spec, b.policy.Git, gitStore(home))
+		err = confine.GiveGitStore(&sp.spec, b.policy.Git, confine.GitStore(home))
 	}
 	if err == nil {
 		sp.sb, err = sp.driver.Create(r.ctx, sp.spec)
@@ -263,7 +264,7 @@ func (b *backend) useSpare() bool {
 		return false
 	}
 	want := b.spec(sp.spec.Home)
-	if err := GiveGitStore(&want, b.policy.Git, gitStore(sp.spec.Home)); err != nil {
+	if err := confine.GiveGitStore(&want, b.policy.Git, confine.GitStore(sp.spec.Home)); err != nil {
 		s.log.Debug("taking the sandbox made ahead", "err", err)
 	}
 	alive := true

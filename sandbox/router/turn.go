@@ -107,7 +107,7 @@ func (t *turn) run() (*acp.PromptResponse, error) {
 		if err = t.s.stopped(); err == nil {
 			resp, err = t.answer()
 		}
-		if why := t.s.leaks.takeStop(); why != "" { // the turn has ended before it was ended
+		if why := t.s.leaks.TakeStop(); why != "" { // the turn has ended before it was ended
 			t.cancel(&haltError{why})
 		}
 	}
@@ -380,7 +380,7 @@ func (t *turn) awaitReady(b *backend, slow <-chan time.Time) error {
 
 // starting says where an agent starts.
 func starting(agent, driver string) string {
-	if driver == Off {
+	if driver == sandbox.Off {
 		return fmt.Sprintf("Starting %s without a sandbox …", agent)
 	}
 	return fmt.Sprintf("Starting %s in a %s sandbox …", agent, driver)

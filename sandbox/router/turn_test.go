@@ -205,7 +205,7 @@ func TestSlowStartIsVisible(t *testing.T) {
 }
 
 func TestStarting(t *testing.T) {
-	for driver, want := range map[string]string{"local": "Starting duck in a local sandbox …", Off: "Starting duck without a sandbox …"} {
+	for driver, want := range map[string]string{"local": "Starting duck in a local sandbox …", sandbox.Off: "Starting duck without a sandbox …"} {
 		if got := starting("duck", driver); got != want {
 			t.Errorf("starting(%q) = %q, want %q", driver, got, want)
 		}

@@ -56,7 +56,7 @@ type Options struct {
 // The names of the drivers.
 const (
 	nameLocal = "local"
-	nameOff   = "off"
+	nameOff   = sandbox.Off
 )
 
 // Driver makes sandboxes on this machine. It implements sandbox.Driver.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -173,14 +173,14 @@ func TestHideGitAround(t *testing.T, newDriver NewDriver, owner int) {
 }
 
 // hide makes a sandbox whose policy's git is "hide".
-func hide(t *testing.T, d sandbox.Driver, spec sandbox.Spec) (sandbox.Sandbox, *router.Examined) {
+func hide(t *testing.T, d sandbox.Driver, spec sandbox.Spec) (sandbox.Sandbox, *confine.Examined) {
 	t.Helper()
 	store := filepath.Join(filepath.Dir(spec.Home), "git")
-	if err := router.GiveGitStore(&spec, policy.GitHide, store); err != nil {
+	if err := confine.GiveGitStore(&spec, policy.GitHide, store); err != nil {
 		t.Fatal(err)
 	}
 	sb := Create(t, d, spec)
-	found, err := router.Examination{Driver: d, Spec: spec, StateDir: t.TempDir(), Git: policy.GitHide}.Examine(t.Context(), sb)
+	found, err := confine.Examination{Driver: d, Spec: spec, StateDir: t.TempDir(), Git: policy.GitHide}.Examine(t.Context(), sb)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func hide(t *testing.T, d sandbox.Driver, spec sandbox.Spec) (sandbox.Sandbox, *
 
 // testGitFollows: what comes to git outside is closed at once and there, but for closed
 // files, when it was looked at again; rules that change close all until then.
-func testGitFollows(t *testing.T, sb sandbox.Sandbox, found *router.Examined, spec sandbox.Spec, owner int) {
+func testGitFollows(t *testing.T, sb sandbox.Sandbox, found *confine.Examined, spec sandbox.Spec, owner int) {
 	sees := func(script, want string) bool {
 		out, _, _ := Run(t, sb, script, gitEnv()...)
 		return strings.Contains(out, want)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 )
 
 // The repositories below a project with hiddenBelow, as far as they have a work tree.
@@ -64,7 +64,7 @@ func testHideBelow(t *testing.T, d sandbox.Driver, owner int) {
 }
 
 // testBelowFollows is testGitFollows for repositories below the project.
-func testBelowFollows(t *testing.T, sb sandbox.Sandbox, found *router.Examined, spec sandbox.Spec, owner int) {
+func testBelowFollows(t *testing.T, sb sandbox.Sandbox, found *confine.Examined, spec sandbox.Spec, owner int) {
 	t.Helper()
 	if said, err := found.Again(t.Context()); err != nil || len(said) > 0 {
 		t.Errorf("looking again says %q, %v", said, err)

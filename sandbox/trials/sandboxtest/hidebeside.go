@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -48,7 +48,7 @@ func testHideBeside(t *testing.T, d sandbox.Driver, owner int) {
 	if out, errs, _ := Run(t, open, readCopy, gitEnv()...); !strings.Contains(out, "s3cr3t-") {
 		t.Fatalf("the control does not find the secret in the copy: %s%s", out, errs)
 	}
-	found, err := router.Examination{Driver: d, Spec: spec, Git: policy.GitWarn}.Examine(t.Context(), open)
+	found, err := confine.Examination{Driver: d, Spec: spec, Git: policy.GitWarn}.Examine(t.Context(), open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func testHideBeside(t *testing.T, d sandbox.Driver, owner int) {
 	if !strings.Contains(said, "closes 2 files") || !strings.Contains(said, "keeps content") || strings.Count(said, beside+"/.env") != 2 || strings.Count(said, beside+"/c/.env") != 2 {
 		t.Errorf("the person reads %q", said)
 	}
-	if _, err := (router.Examination{Driver: d, Spec: spec, Git: policy.GitRefuse}).Examine(t.Context(), open); err == nil || !strings.Contains(err.Error(), beside+"/.env") {
+	if _, err := (confine.Examination{Driver: d, Spec: spec, Git: policy.GitRefuse}).Examine(t.Context(), open); err == nil || !strings.Contains(err.Error(), beside+"/.env") {
 		t.Errorf("it is not refused: %v", err)
 	}
 	spec.ID += "-hides"

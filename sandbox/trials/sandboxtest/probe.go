@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/trials/probe"
 )
 
@@ -52,7 +52,7 @@ func TestProbe(t *testing.T, newDriver NewDriver, executable string, owner int, 
 	driver, state := newDriver(t), t.TempDir()
 	report, err := probe.Run(t.Context(), probe.Options{
 		Create: func(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-			return router.CreateHiding(ctx, driver, spec, filepath.Join(state, spec.ID))
+			return confine.CreateHiding(ctx, driver, spec, filepath.Join(state, spec.ID))
 		},
 		Executable: executable, Owner: owner, Rounds: rounds, Only: only,
 	})

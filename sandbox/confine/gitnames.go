@@ -1,4 +1,4 @@
-package router
+package confine
 
 import (
 	"bytes"
@@ -16,10 +16,11 @@ import (
 
 // Bounds of looking into git: what it prints is made of what is in the repository.
 const (
-	historyTime  = 8 * time.Second // for the history; index and HEAD come first
-	maxGitOutput = 64 << 20        // bytes
-	judgeAtOnce  = 2000            // paths
-	maxTracked   = 100             // paths that are kept
+	historyTime  = 8 * time.Second  // for the history; index and HEAD come first
+	maxGitOutput = 64 << 20         // bytes
+	judgeAtOnce  = 2000             // paths
+	maxTracked   = 100              // paths that are kept
+	killTime     = 10 * time.Second // for git to be gone
 )
 
 // tracked is what git keeps of closed files.
@@ -155,7 +156,7 @@ func inRepository(r sandbox.Repository, err error) error {
 	if r.Tree == "." {
 		return err
 	}
-	return fmt.Errorf("in %s: %w", printable(r.Tree), err)
+	return fmt.Errorf("in %s: %w", Printable(r.Tree), err)
 }
 
 // naming finds closed files among the names that git prints.
@@ -253,7 +254,7 @@ func runGit(ctx context.Context, sb sandbox.Sandbox, call gitCall) error {
 		return fmt.Errorf("git cannot be asked in the sandbox: %w", err)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
 		defer cancel()
 		_ = p.Kill(ctx)
 	}()
@@ -284,7 +285,7 @@ func runGit(ctx context.Context, sb sandbox.Sandbox, call gitCall) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case status.Code != 0:
-		return fmt.Errorf("git %s failed: %s", call.args[0], printable(string(bytes.TrimSpace(<-errs))))
+		return fmt.Errorf("git %s failed: %s", call.args[0], Printable(string(bytes.TrimSpace(<-errs))))
 	}
 	return <-fed
 }
@@ -332,15 +333,15 @@ func (t tracked) say(git string) string {
 	hidden := git == policy.GitHide
 	switch {
 	case hidden && t.closed != "":
-		return "What git keeps of files that .gooseignore closes could not be left out of what the agent sees (" + printable(t.closed) + "), so all of git's objects are closed: git log, diff and commit do not work inside."
+		return "What git keeps of files that .gooseignore closes could not be left out of what the agent sees (" + Printable(t.closed) + "), so all of git's objects are closed: git log, diff and commit do not work inside."
 	case hidden && t.shown:
 		return hiddenSay(t)
 	case len(t.unknown) > 0 && hidden:
-		return "It is not known whether git keeps content of closed files (" + someOf(t.unknown, len(t.unknown)) + "), so git's objects are closed: git log, diff and commit do not work inside."
+		return "It is not known whether git keeps content of closed files (" + SomeOf(t.unknown, len(t.unknown)) + "), so git's objects are closed: git log, diff and commit do not work inside."
 	}
 	said := t.sayFound()
 	if len(t.unknown) > 0 {
-		said = append(said, "It is not known whether git keeps content of files that .gooseignore closes: "+someOf(t.unknown, len(t.unknown))+".")
+		said = append(said, "It is not known whether git keeps content of files that .gooseignore closes: "+SomeOf(t.unknown, len(t.unknown))+".")
 	}
 	return strings.Join(said, " ")
 }
@@ -349,7 +350,7 @@ func (t tracked) say(git string) string {
 func (t tracked) sayFound() []string {
 	switch {
 	case len(t.paths) > 0:
-		return []string{fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s): what runs in the sandbox can read it from git's objects. To keep it from that, set \"policy\": {\"git\": \"hide\"} or \"refuse\", or remove the files from git's history.", someOf(t.paths, len(t.paths)))}
+		return []string{fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s): what runs in the sandbox can read it from git's objects. To keep it from that, set \"policy\": {\"git\": \"hide\"} or \"refuse\", or remove the files from git's history.", SomeOf(t.paths, len(t.paths)))}
 	case t.partial:
 		return []string{"Git keeps no content of closed files in its index and HEAD; the history is too long to have been looked at in full."}
 	}
@@ -360,7 +361,7 @@ func (t tracked) sayFound() []string {
 func hiddenSay(t tracked) string {
 	what := "whose history is long"
 	if len(t.paths) > 0 {
-		what = someOf(t.paths, len(t.paths))
+		what = SomeOf(t.paths, len(t.paths))
 	}
 	return fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s). Inside, git works without it: what would show it fails (\"Permission denied\", \"unable to read\"), as do gc and clone, and what you commit meanwhile is there from the next prompt, or iteration of a loop, on.", what)
 }

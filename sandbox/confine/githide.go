@@ -1,4 +1,4 @@
-package router
+package confine
 
 import (
 	"context"
@@ -27,7 +27,6 @@ const (
 	hideTime  = time.Minute
 	hideTries = 3 // when the rules change meanwhile
 
-	gitStoreName = "git"
 )
 
 // hiding keeps what git has of closed files from a sandbox.
@@ -57,6 +56,9 @@ func GiveGitStore(spec *sandbox.Spec, git, dir string) error {
 	spec.Mounts = append(slices.Clone(spec.Mounts), sandbox.Mount{Path: dir})
 	return nil
 }
+
+// GitStore returns the directory for the object stores of a sandbox with a home.
+func GitStore(home string) string { return filepath.Join(filepath.Dir(home), "git") }
 
 // CreateHiding makes a sandbox in which git lacks the content of closed files, as where
 // the policy's git is "hide". What that takes goes to state, which belongs to the caller.

@@ -1,4 +1,4 @@
-package router
+package confine
 
 import (
 	"bufio"
@@ -69,7 +69,7 @@ func (f *filtering) filter(repos []sandbox.Repository) (objects []string, err er
 	}
 	for i, s := range f.stores {
 		if len(s.repos) == 0 {
-			return nil, fmt.Errorf("git's objects in %s are only those of linked work trees", printable(s.path))
+			return nil, fmt.Errorf("git's objects in %s are only those of linked work trees", Printable(s.path))
 		}
 		objects = append(objects, s.path)
 		if err := f.pack(s, filepath.Join(f.sb.Info().Home, strconv.Itoa(i))); err != nil {
@@ -95,7 +95,7 @@ func (f *filtering) store(r sandbox.Repository) (*objectStore, error) {
 		rel, err := filepath.Rel(root, path)
 		return err == nil && filepath.IsLocal(rel)
 	}) {
-		return nil, fmt.Errorf("git's objects are in %s, which cannot be worked with", printable(path))
+		return nil, fmt.Errorf("git's objects are in %s, which cannot be worked with", Printable(path))
 	}
 	for _, s := range f.stores {
 		if s.path == path {
@@ -180,7 +180,7 @@ func (f *filtering) see(s *objectStore, mode, id, path string) error {
 	case strings.TrimLeft(mode, "0") == "" || mode == modeSubmodule:
 		return nil
 	case !isObjectID(id):
-		return fmt.Errorf("git names an object %s", printable(id))
+		return fmt.Errorf("git names an object %s", Printable(id))
 	case f.seen+len(f.verdicts) > maxObjects:
 		return errors.New("the repository has more objects than are looked at")
 	}
@@ -277,7 +277,7 @@ func (f *filtering) packed(s *objectStore, w io.Writer) error {
 		if err := f.git(r, nil, nil, func(r io.Reader) error {
 			return eachLine(r, func(id string) error {
 				if !isObjectID(id) {
-					return fmt.Errorf("git names an object %s", printable(id))
+					return fmt.Errorf("git names an object %s", Printable(id))
 				}
 				return add(id)
 			})

@@ -1,11 +1,8 @@
-package router
+package confine
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,115 +10,28 @@ import (
 	"strings"
 	"testing"
 
-	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine/confinetest"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
-// gitSandbox is a sandbox that runs git here and closes files called ".env".
-type gitSandbox struct {
-	*fakeSandbox
-	closedGit bool
-	tooMany   bool // repositories
-	unread    func() error
-}
+// gitDriver makes sandboxes of a project.
+type gitDriver struct{ dir string }
 
-func (s *gitSandbox) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Args[0], c.Args[1:]...)
-	cmd.Dir, cmd.Env = s.spec.WorkingDir, c.Env
-	p := &gitProcess{cmd: cmd, done: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &p.out, &p.errs
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	_ = cmd.Wait()
-	close(p.done)
-	return p, nil
-}
+func (d gitDriver) Name() string { return "local" }
 
-func (s *gitSandbox) Closed(context.Context) (sandbox.ClosedFiles, error) {
-	return sandbox.ClosedFiles{Count: 2, Examples: []string{".env", "evil\x1b[31m"}}, nil
-}
-
-func (s *gitSandbox) Judge(_ context.Context, paths []string) ([]bool, error) {
-	out := make([]bool, len(paths))
-	for i, p := range paths {
-		out[i] = filepath.Base(p) == ".env" || filepath.Base(p) == "linked"
-	}
-	return out, nil
-}
-
-func (s *gitSandbox) MayWrite(_ context.Context, path string) (bool, error) {
-	return filepath.Base(path) != "named", nil
-}
-
-func (s *gitSandbox) ProtectNamed(ctx context.Context) (sandbox.Repositories, error) {
-	s.d.journal.add("protect named")
-	if s.unread != nil && s.unread() != nil {
-		return sandbox.Repositories{}, s.unread()
-	}
-	return s.repositories()
-}
-
-func (s *gitSandbox) Repositories(context.Context) (sandbox.Repositories, error) {
-	s.d.journal.add("look for repositories")
-	return s.repositories()
-}
-
-func (s *gitSandbox) repositories() (found sandbox.Repositories, err error) {
-	found.Partial = s.tooMany
-	return found, filepath.WalkDir(s.spec.WorkingDir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Name() != ".git" {
-			return err
-		}
-		dir, _ := filepath.Rel(s.spec.WorkingDir, path)
-		found.Found = append(found.Found, sandbox.Repository{Dir: dir, Tree: filepath.Dir(dir)})
-		return fs.SkipDir
-	})
-}
-
-func (s *gitSandbox) CloseGit(context.Context) (uint64, error) {
-	s.closedGit = true
-	return 1, nil
-}
-
-func (s *gitSandbox) OpenGit(context.Context, uint64, map[string]string) error {
-	s.closedGit = false
-	return nil
-}
-
-func (s *gitSandbox) GitChanged(context.Context) (bool, error) { return false, nil }
-
-// gitDriver makes that sandbox again.
-type gitDriver struct {
-	*fakeDriver
-	sb *gitSandbox
-}
+func (d gitDriver) Check(context.Context) error { return nil }
 
 func (d gitDriver) Create(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
-	return &gitSandbox{fakeSandbox: &fakeSandbox{d: d.fakeDriver, spec: d.sb.spec, done: make(chan struct{})}}, nil
+	return &confinetest.Sandbox{Sandbox: plain{}, Dir: d.dir, Log: func(string, ...any) {}}, nil
 }
 
-// gitProcess is a process that has ended.
-type gitProcess struct {
-	cmd       *exec.Cmd
-	done      chan struct{}
-	out, errs bytes.Buffer
-}
+// plain is a sandbox that keeps no rules and starts nothing.
+type plain struct{ sandbox.Sandbox }
 
-func (p *gitProcess) PID() int                             { return p.cmd.Process.Pid }
-func (p *gitProcess) Stdin() io.WriteCloser                { return discardCloser{io.Discard} }
-func (p *gitProcess) Stdout() io.Reader                    { return &p.out }
-func (p *gitProcess) Stderr() io.Reader                    { return &p.errs }
-func (p *gitProcess) Signal(context.Context, string) error { return nil }
-func (p *gitProcess) Kill(context.Context) error           { return nil }
-func (p *gitProcess) Wait(context.Context) (sandbox.ExitStatus, error) {
-	return sandbox.ExitStatus{Code: p.cmd.ProcessState.ExitCode()}, nil
-}
+func (plain) Info() sandbox.Info { return sandbox.Info{Driver: "local", Home: "/home/agent"} }
 
-type discardCloser struct{ io.Writer }
-
-func (discardCloser) Close() error { return nil }
+func (plain) Close() error { return nil }
 
 // gitIn runs git commands in a project.
 func gitIn(t *testing.T, dir, script string) {
@@ -167,35 +77,32 @@ func TestTrackedFiles(t *testing.T) {
 		"a program in the configuration": {"git init -q . && git config core.fsmonitor 'touch ran;' && git config core.hooksPath h && git config log.showSignature true && git config gpg.program ./ran && echo s > .env && git add -f .env && rm -f ran", []string{".env"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, sb := gitBackend(t, tt.script, policy.GitWarn)
-			if err := b.examine(); err != nil {
+			e, sb := gitProject(t, tt.script, policy.GitWarn)
+			found, err := e.Examine(t.Context(), sb)
+			if err != nil {
 				t.Fatal(err)
 			}
-			if got := b.examined.survey.tracked; !slices.Equal(got.paths, tt.want) || got.partial || len(got.unknown) > 0 {
+			if got := found.survey.tracked; !slices.Equal(got.paths, tt.want) || got.partial || len(got.unknown) > 0 {
 				t.Errorf("%+v, want %q", got, tt.want)
 			}
-			if said := b.examined.survey.tracked.say(b.policy.Git); (said != "") != (tt.want != nil) || strings.ContainsAny(said, "\n\x1b") {
+			if said := found.survey.tracked.say(e.Git); (said != "") != (tt.want != nil) || strings.ContainsAny(said, "\n\x1b") {
 				t.Errorf("the person is told %q", said)
 			}
-			if _, err := os.Lstat(filepath.Join(sb.spec.WorkingDir, "ran")); err == nil {
+			if _, err := os.Lstat(filepath.Join(sb.Dir, "ran")); err == nil {
 				t.Error("a program that the repository's configuration names was run")
 			}
 		})
 	}
 }
 
-func gitBackend(t *testing.T, script, git string) (*backend, *gitSandbox) {
+// gitProject makes a project, and a sandbox of it that is to be examined.
+func gitProject(t *testing.T, script, git string) (Examination, *confinetest.Sandbox) {
 	t.Helper()
 	dir := t.TempDir()
 	gitIn(t, dir, script)
-	d := &fakeDriver{name: "local", journal: &journal{}}
-	sb := &gitSandbox{fakeSandbox: &fakeSandbox{d: d, spec: sandbox.Spec{WorkingDir: dir}, done: make(chan struct{})}}
-	s := &session{cwd: dir, r: &Router{opts: Options{StateDir: t.TempDir()}}}
-	b := &backend{s: s, driver: gitDriver{d, sb}, sb: sb, ctx: t.Context(), policy: SandboxPolicy{Policy: policy.Default()}}
-	b.made = sandbox.Spec{ID: "test", WorkingDir: dir, Rules: &sandbox.Rules{GitStore: t.TempDir()}}
-	b.policy.Git = git
-	t.Cleanup(s.work.Wait)
-	return b, sb
+	sb := &confinetest.Sandbox{Sandbox: plain{}, Dir: dir, Log: func(string, ...any) {}}
+	spec := sandbox.Spec{ID: "test", WorkingDir: dir, Rules: &sandbox.Rules{GitStore: t.TempDir()}}
+	return Examination{Driver: gitDriver{dir}, Spec: spec, StateDir: t.TempDir(), Git: git}, sb
 }
 
 // TestGitPolicies: refuse refuses, hide closes, and what is not known is not taken
@@ -216,10 +123,10 @@ func TestGitPolicies(t *testing.T) {
 		{policy.GitHide, clean, false, false},
 		{policy.GitHide, broken, false, true},
 	} {
-		b, sb := gitBackend(t, tt.script, tt.git)
-		err := b.examine()
-		if (err != nil) != tt.refused || sb.closedGit != tt.closed {
-			t.Errorf("%s with %q: %v, closed: %v", tt.git, tt.script, err, sb.closedGit)
+		e, sb := gitProject(t, tt.script, tt.git)
+		_, err := e.Examine(t.Context(), sb)
+		if (err != nil) != tt.refused || sb.ClosedGit != tt.closed {
+			t.Errorf("%s with %q: %v, closed: %v", tt.git, tt.script, err, sb.ClosedGit)
 		}
 		if Refused(err) != tt.refused {
 			t.Errorf("that %v is the policy's refusal: %v", err, !tt.refused)
@@ -229,9 +136,8 @@ func TestGitPolicies(t *testing.T) {
 		}
 	}
 	// A sandbox that keeps no rules cannot keep these policies either.
-	b, sb := gitBackend(t, clean, policy.GitHide)
-	b.sb = sb.fakeSandbox
-	if err := b.examine(); err == nil {
+	e, sb := gitProject(t, clean, policy.GitHide)
+	if _, err := e.Examine(t.Context(), sb.Sandbox); err == nil {
 		t.Error("a sandbox without rules hides")
 	}
 }
@@ -242,30 +148,30 @@ func TestUnreadConfiguration(t *testing.T) {
 	needGit(t)
 	unread := errors.New("it cannot be read")
 	for _, git := range []string{policy.GitWarn, policy.GitRefuse, policy.GitHide} {
-		b, sb := gitBackend(t, "git init -q .", git)
+		e, sb := gitProject(t, "git init -q .", git)
 		now := unread
-		sb.unread = func() error { return now }
-		e := Examination{Driver: b.driver, Spec: b.made, StateDir: t.TempDir(), Git: git}
+		sb.Unread = func() error { return now }
 		if _, err := e.Protect(t.Context(), sb); !errors.Is(err, unread) {
 			t.Errorf("%s: %v", git, err)
 		}
-		if err := b.examine(); !errors.Is(err, unread) {
+		if _, err := e.Examine(t.Context(), sb); !errors.Is(err, unread) {
 			t.Errorf("%s: %v", git, err)
 		}
 		now = nil
-		if err := b.examine(); err != nil {
+		found, err := e.Examine(t.Context(), sb)
+		if err != nil {
 			t.Fatal(err)
 		}
 		now = unread
-		if _, err := b.examined.Again(t.Context()); !errors.Is(err, unread) {
+		if _, err := found.Again(t.Context()); !errors.Is(err, unread) {
 			t.Errorf("%s, again: %v", git, err)
 		}
-		b.made.Rules.Optional = true
+		e.Spec.Rules.Optional = true
 		if found, err := e.Protect(t.Context(), sb); err != nil || len(found.Weaker()) != 1 || !strings.Contains(found.Weaker()[0], unread.Error()) {
 			t.Errorf("%s, weaker: %+v, %v", git, found, err)
 		}
-		if err := b.examine(); err != nil || !slices.Equal(b.examined.Notices()[1:], b.examined.Weaker()) {
-			t.Errorf("%s, weaker: %v, %q", git, err, b.examined.Notices())
+		if found, err := e.Examine(t.Context(), sb); err != nil || !slices.Equal(found.Notices()[1:], found.Weaker()) {
+			t.Errorf("%s, weaker: %v, %q", git, err, found.Notices())
 		}
 	}
 }
@@ -294,15 +200,15 @@ func TestGitPoliciesOfMany(t *testing.T) {
 		"hide what is kept elsewhere": {policy.GitHide, below + " && mv c/.git/objects ../o && ln -s ../../../o c/.git/objects", false, "", []string{"objects are closed", "in c: git's objects are in "}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, sb := gitBackend(t, tt.script, tt.git)
-			sb.tooMany = tt.tooMany
-			err := b.examine()
+			e, sb := gitProject(t, tt.script, tt.git)
+			sb.TooMany = tt.tooMany
+			found, err := e.Examine(t.Context(), sb)
 			if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
 				t.Fatalf("%v, want %q", err, tt.refused)
 			}
-			said := b.examined.survey.tracked.say(tt.git)
-			if err == nil && (said != "") != (tt.said != nil) || sb.closedGit != strings.Contains(said, "objects are closed") {
-				t.Errorf("the person is told %q, closed: %v", said, sb.closedGit)
+			said := found.survey.tracked.say(tt.git)
+			if err == nil && (said != "") != (tt.said != nil) || sb.ClosedGit != strings.Contains(said, "objects are closed") {
+				t.Errorf("the person is told %q, closed: %v", said, sb.ClosedGit)
 			}
 			for _, want := range tt.said {
 				if !strings.Contains(said, want) {
@@ -310,24 +216,6 @@ func TestGitPoliciesOfMany(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestRefusedPrompt: a client can tell a prompt that the policy refuses from one that failed.
-func TestRefusedPrompt(t *testing.T) {
-	r := newRig(t, func(r *rig) {
-		r.opts.Policy = func(string) (SandboxPolicy, error) {
-			p := policy.Default()
-			p.Git = policy.GitRefuse // which a sandbox without rules cannot keep
-			return SandboxPolicy{Policy: p}, nil
-		}
-	})
-	_, err := r.editor.Conn.Prompt(t.Context(), &acp.PromptRequest{SessionID: r.open(t).SessionID, Prompt: []acp.ContentBlock{acp.TextBlock("go")}})
-	if !Refused(err) || !strings.Contains(err.Error(), "cannot be kept") {
-		t.Errorf("%v is no refusal", err)
-	}
-	if Refused(acp.Internal("it failed", nil)) || Refused(nil) {
-		t.Error("everything is a refusal")
 	}
 }
 
@@ -349,10 +237,12 @@ func TestSayGit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unread := range []error{nil, errors.New("it cannot be read")} {
-				b, sb := gitBackend(t, tt.script, policy.GitWarn)
-				sb.unread = func() error { return unread }
-				b.made.Rules.Optional = true
-				found, err := (Examination{Driver: b.driver, Spec: b.made, Git: policy.GitWarn}).Protect(t.Context(), sb)
+				e, sb := gitProject(t, tt.script, policy.GitWarn)
+				sb.Unread = func() error { return unread }
+				var asked []string
+				sb.Log = func(text string, _ ...any) { asked = append(asked, text) }
+				e.Spec.Rules.Optional = true
+				found, err := e.Protect(t.Context(), sb)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -360,60 +250,19 @@ func TestSayGit(t *testing.T) {
 				if (said != "") != (tt.said != "") || !strings.Contains(said, tt.said) || (err != nil) != tt.fails {
 					t.Errorf("said %q, %v", said, err)
 				}
-				if again := slices.Contains(sb.d.journal.all(), "look for repositories"); again != (unread != nil) {
+				if again := slices.Contains(asked, "look for repositories"); again != (unread != nil) {
 					t.Errorf("protected with %v, looked for repositories again: %v", unread, again)
 				}
 			}
 		})
 	}
-	b, sb := gitBackend(t, "git init -q .", policy.GitWarn)
-	found, err := (Examination{Driver: b.driver, Spec: b.made, Git: policy.GitWarn}).Protect(t.Context(), sb.fakeSandbox)
+	e, sb := gitProject(t, "git init -q .", policy.GitWarn)
+	found, err := e.Protect(t.Context(), sb.Sandbox)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said, err := found.SayGit(t.Context(), sb.fakeSandbox); said != "" || err != nil {
+	if said, err := found.SayGit(t.Context(), sb.Sandbox); said != "" || err != nil {
 		t.Errorf("of a sandbox without rules it is said %q, %v", said, err)
-	}
-}
-
-// TestPolicyIsSaid: the first thing that a session says is what the agent does not
-// see, with names that somebody else chose made harmless; once.
-func TestPolicyIsSaid(t *testing.T) {
-	r := newRig(t, func(r *rig) {
-		r.opts.Policy = func(string) (SandboxPolicy, error) {
-			p := policy.Default()
-			p.Network.Presets = []string{"go"}
-			return SandboxPolicy{Policy: p, Refused: []policy.Request{{Key: "network.allow", Value: "evil\x1b.example:443"}}}, nil
-		}
-	})
-	s, err := r.router.session(r.open(t).SessionID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.mu.Lock()
-	before := len(s.pending)
-	s.mu.Unlock()
-	b := &backend{s: s, driver: r.opts.Drivers[0], examined: &Examined{survey: &survey{closed: sandbox.ClosedFiles{Count: 7, Examples: []string{"a", "b\x1b", "c", "d"}}}}}
-	if err := b.readPolicy(); err != nil {
-		t.Fatal(err)
-	}
-	b.sayPolicy()
-	b.sayPolicy()
-	s.mu.Lock()
-	said := s.pending[before:]
-	s.mu.Unlock()
-	if len(said) != 2 {
-		t.Fatalf("said %d things: %+v", len(said), said)
-	}
-	for i, want := range [][]string{
-		{"the hosts of the policy can be reached besides the model (go)", `.gooseignore closes 7 files and directories (a, "b\x1b", c, …)`, "git's configuration and hooks", "gander policy show"},
-		{`network.allow: evil`, "gander policy trust"},
-	} {
-		for _, w := range want {
-			if !strings.Contains(said[i].text, w) || strings.Contains(said[i].text, "\x1b") {
-				t.Errorf("%q does not say %q", said[i].text, w)
-			}
-		}
 	}
 }
 

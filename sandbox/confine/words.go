@@ -1,0 +1,53 @@
+package confine
+
+import (
+	"fmt"
+	"strings"
+
+	"gander.dev/gander/sandbox"
+)
+
+func sayClosed(c sandbox.ClosedFiles) string {
+	more := ""
+	if c.Partial {
+		more = "at least "
+	}
+	switch c.Count {
+	case 0:
+		return ".gooseignore closes " + map[bool]string{false: "nothing that is there", true: "nothing that was found"}[c.Partial]
+	case 1:
+		return fmt.Sprintf(".gooseignore closes %s%s", more, SomeOf(c.Examples, 1))
+	}
+	return fmt.Sprintf(".gooseignore closes %s%d files and directories (%s)", more, c.Count, SomeOf(c.Examples, c.Count))
+}
+
+// maxExamples is how many names a notice has.
+const maxExamples = 3
+
+// SomeOf returns a few of n names, printable whatever they are.
+func SomeOf(names []string, n int) string {
+	var out []string
+	for _, name := range names[:min(len(names), maxExamples)] {
+		out = append(out, Printable(name))
+	}
+	if n > len(out) {
+		out = append(out, "…")
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxName bounds a name in a notice, in bytes.
+const maxName = 120
+
+// Printable returns a name that somebody else chose, for people: without what a
+// terminal would obey.
+func Printable(name string) string {
+	if len(name) > maxName {
+		name = name[:maxName] + "…"
+	}
+	quoted := fmt.Sprintf("%q", name)
+	if quoted == `"`+name+`"` {
+		return name
+	}
+	return quoted
+}
