@@ -74,9 +74,8 @@ func traceFlag(cmd *cobra.Command, file *string) {
 
 // serveACP serves the editor until its stream ends or gander is told to stop.
 func (a *app) serveACP(ctx context.Context, f acpFlags) error {
-	w := a.wire()
+	w := newWiring(a, true)
 	w.historyLimit, w.sessionPrefix = f.historyLimit, f.sessionPrefix
-	w.asks = true
 	if err := w.checkChoices(); err != nil {
 		return err
 	}

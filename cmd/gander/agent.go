@@ -108,7 +108,7 @@ a session there. It does not call the model; gander doctor does.`,
 
 func (a *app) testAgent(ctx context.Context, ag sandbox.Agent, driver string) error {
 	w := a.wire()
-	model, err := w.openModel(confine.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.log.Warn(text) }})
+	model, err := w.ways.OpenModel(confine.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.log.Warn(text) }})
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -181,16 +181,16 @@ func (a *app) tryAgent(ctx context.Context, ag sandbox.Agent, model confine.Mode
 		return nil, fmt.Errorf("making a project to test with: %w; %s", err, temporaryAdvice)
 	}
 	undo.add(func() { a.remove(dir) })
-	sb, closeSandbox, err := a.openSandbox(ctx, place{
+	in, closeSandbox, err := a.openSandbox(ctx, place{
 		driver: driver, cwd: dir, name: "test-" + randomName(), purpose: "test",
 		labels: map[string]string{"agent": ag.Name()},
-		mounts: ag.Mounts(), doors: []sandbox.Door{{Name: "model", Dial: model.Dial}},
+		mounts: ag.Mounts(), doors: []sandbox.Door{{Name: confine.ModelDoor, Dial: model.Dial}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	undo.add(closeSandbox)
-	sess, err := ag.Open(ctx, sb, sandbox.SessionParams{WorkingDir: dir, ModelAddr: sb.Info().Doors["model"], ModelToken: model.Token(), Client: silent{}})
+	sess, err := ag.Open(ctx, in.Sandbox, sandbox.SessionParams{WorkingDir: dir, ModelAddr: in.Sandbox.Info().Doors[confine.ModelDoor], ModelToken: model.Token(), Client: silent{}})
 	if err != nil {
 		return nil, err
 	}

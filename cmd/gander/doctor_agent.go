@@ -150,11 +150,12 @@ func (a *app) runIn(ctx context.Context, p place, command []string) (string, err
 	}
 	defer a.remove(dir)
 	p.cwd, p.name = dir, "doctor-"+randomName()
-	sb, done, err := a.openSandbox(ctx, p)
+	in, done, err := a.openSandbox(ctx, p)
 	if err != nil {
 		return "", err
 	}
 	defer done()
+	sb := in.Sandbox
 	proc, err := sb.Start(ctx, sandbox.Command{Args: command, Env: append(sandbox.HomeEnvironment(sb.Info().Home), a.cfg.InsideEnvironment()...)})
 	if err != nil {
 		return "", err

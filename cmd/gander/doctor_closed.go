@@ -92,10 +92,10 @@ func (a *app) examineClosed(ctx context.Context, driver string, labels map[strin
 	if err := baitProject(dir); err != nil {
 		return failedCheck(id, err, temporaryAdvice)
 	}
-	sb, done, err := a.openSandbox(ctx, place{driver: driver, cwd: dir, name: "doctor-" + randomName(), purpose: "doctor", labels: labels, quiet: true})
+	in, done, err := a.openSandbox(ctx, place{driver: driver, cwd: dir, name: "doctor-" + randomName(), purpose: "doctor", labels: labels, quiet: true})
 	if err != nil {
 		return check{ID: id, State: checkSkip, What: messageOf(err), Next: "nothing, unless you want --sandbox " + driver}
 	}
 	defer done()
-	return sandboxTrial{app: a, sb: sb}.closed(ctx, id, dir)
+	return sandboxTrial{app: a, sb: in.Sandbox}.closed(ctx, id, dir)
 }

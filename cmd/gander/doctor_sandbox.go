@@ -32,11 +32,12 @@ func (a *app) examineSandbox(ctx context.Context, report func(check)) {
 		return
 	}
 	began := time.Now()
-	sb, done, err := a.openSandbox(ctx, place{cwd: project, name: "doctor-" + randomName(), purpose: "doctor", quiet: true})
+	in, done, err := a.openSandbox(ctx, place{cwd: project, name: "doctor-" + randomName(), purpose: "doctor", quiet: true})
 	if err != nil {
 		report(failedCheck(checkStart, err, "see the sentence before; gander acp --sandbox off works without isolation, if you must"))
 		return
 	}
+	sb := in.Sandbox
 	report(startCheck(sb.Info(), project, time.Since(began)))
 	p := sandboxTrial{app: a, sb: sb}
 	report(p.project(ctx, project))

@@ -74,20 +74,18 @@ func (a *app) execInSandbox(ctx context.Context, args []string, f execFlags) err
 		f.name = "exec-" + randomName()
 	}
 	var leak atomic.Bool
-	var found *confine.Examined
-	sb, done, err := a.openSandbox(ctx, place{
-		driver: f.sandbox, cwd: cwd, name: f.name, purpose: "exec",
-		examined: func(e *confine.Examined) { found = e }, leaked: func() { leak.Store(true) },
+	in, done, err := a.openSandbox(ctx, place{
+		driver: f.sandbox, cwd: cwd, name: f.name, purpose: "exec", leaked: func() { leak.Store(true) },
 	})
 	if err != nil {
 		return err
 	}
 	defer done()
-	for _, w := range sb.Info().Warnings {
+	for _, w := range in.Sandbox.Info().Warnings {
 		a.log.Warn(w)
 	}
-	defer a.sayGit(ctx, sb, cwd, found)()
-	err = a.pass(ctx, sb, args)
+	defer a.sayGit(ctx, in)()
+	err = a.pass(ctx, in.Sandbox, args)
 	if leak.Load() { // whatever became of the command: the policy ended it
 		return &exitError{exitPermission, fmt.Errorf("the command was ended: %s; see gander policy show", leaked)}
 	}
@@ -104,15 +102,15 @@ const (
 // sayGit says which closed files git keeps, where the policy leaves it at words: before
 // the command when that is known at once, else beside it. The function that it returns
 // ends the looking.
-func (a *app) sayGit(ctx context.Context, sb sandbox.Sandbox, cwd string, found *confine.Examined) (end func()) {
-	if p, err := a.wire().policyOf(cwd); err != nil || p.Git != policy.GitWarn || sb.Info().Enforcement.Closed == sandbox.Open {
-		return func() {} // all is said, openSandbox has failed, or nothing is closed
+func (a *app) sayGit(ctx context.Context, in *confine.Place) (end func()) {
+	if in.Policy.Git != policy.GitWarn || in.Sandbox.Info().Enforcement.Closed == sandbox.Open {
+		return func() {} // all is said, or nothing is closed
 	}
 	looking, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		text, err := found.SayGit(looking, sb)
+		text, err := in.Examined.SayGit(looking, in.Sandbox)
 		if text != "" {
 			a.log.Warn(text)
 		}
@@ -149,7 +147,7 @@ func (a *app) pass(ctx context.Context, sb sandbox.Sandbox, args []string) error
 		env = a.cfg.InsideEnvironment() // a command may do without certificates
 	}
 	env = append(sb.Info().Environment(env), sandbox.HomeEnvironment(sb.Info().Home)...)
-	env = append(env, sandbox.ProxyEnvironment(sb.Info().Doors[egressDoorName])...)
+	env = append(env, sandbox.ProxyEnvironment(sb.Info().Doors[confine.EgressDoor])...)
 	p, err := sb.Start(running, sandbox.Command{Args: args, Env: env})
 	if err != nil {
 		a.sayExceeded(sb)

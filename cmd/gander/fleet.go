@@ -134,7 +134,7 @@ func (f *fleet) checkCost(s controlplane.Spec) error {
 	if s.Limits.Cost == 0 {
 		return nil
 	}
-	p, err := f.w.policyOf(s.Workspace)
+	p, err := f.w.Policy(s.Workspace)
 	if err != nil {
 		return fmt.Errorf("%w: %w", controlplane.ErrBadRequest, err)
 	}

@@ -73,7 +73,7 @@ func (w *wiring) keeperOptions(ctx context.Context, dir keeper.Dir, spec keeper.
 	}
 	l := &looping{w: w, ctx: ctx, dir: dir, spec: spec, driver: driver, notice: func(text string) { w.log.Warn(text) }}
 	l.leaks = confine.NewLeaks(confine.LeakOptions{
-		Mode: w.canaries(spec.Workspace), Project: spec.Workspace, Own: w.rules().Own, Context: ctx, Log: w.log,
+		Mode: confine.Canaries(w.ways, spec.Workspace), Project: spec.Workspace, Own: w.Rules().Own, Context: ctx, Log: w.log,
 		Notice: func(_, text string) { l.tell(text) },
 		Stop:   l.halt,
 		Spawn:  func(f func()) { go f() }, // ends with ctx, or the one request it makes
@@ -159,14 +159,14 @@ func (l *looping) place(notice func(string)) (keeper.Place, error) {
 	l.notice = notice
 	l.mu.Unlock()
 	l.leaks.Look()
-	p, err := l.w.sandboxPolicy(l.spec.Workspace)
+	p, err := l.w.Policy(l.spec.Workspace)
 	if err != nil {
 		return keeper.Place{}, err
 	}
 	if n := len(p.Refused); n > 0 {
 		notice(fmt.Sprintf("The workspace's .gander.json asks for %d things more than you allow and does not get them; see gander policy check.", n))
 	}
-	rules := l.w.rules()
+	rules := l.w.Rules()
 	rules.Writes = p.Writes
 	spec := sandbox.Spec{Rules: rules, Mounts: p.Mounts}
 	if err := confine.GiveGitStore(&spec, p.Git, l.dir.GitStore()); err != nil {
@@ -176,7 +176,7 @@ func (l *looping) place(notice func(string)) (keeper.Place, error) {
 }
 
 func (l *looping) examine(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec) ([]string, error) {
-	p, err := l.w.policyOf(l.spec.Workspace)
+	p, err := l.w.Policy(l.spec.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -212,15 +212,14 @@ func (l *looping) way(notice func(string)) confine.Way {
 
 // openModel opens the gateway. What the run may use holds beside the policy's budget.
 func (l *looping) openModel(notice func(string), observe func(loop.ModelEvent)) (keeper.Model, error) {
-	g, err := l.w.openModelWithin(l.way(notice), gateway.Budget{MaxTokens: l.spec.Limits.Tokens, MaxCost: l.spec.Limits.Cost}, func(e gateway.Event) {
+	way := l.way(notice)
+	way.Budget = gateway.Budget{MaxTokens: l.spec.Limits.Tokens, MaxCost: l.spec.Limits.Cost}
+	way.Observe = func(e gateway.Event) {
 		if told, ok := modelEvent(e); ok {
 			observe(told)
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
-	return g, nil
+	return l.w.ways.OpenModel(way)
 }
 
 // modelEvent is what a loop is told of a model call; nothing of one that began, or was
@@ -245,11 +244,9 @@ func modelEvent(e gateway.Event) (told loop.ModelEvent, ok bool) {
 }
 
 func (l *looping) openEgress(notice, decided func(string)) (keeper.Egress, error) {
-	door, err := l.w.openDoor(l.way(notice), func(t egress.Tally) { decided(t.String()) })
-	if err != nil || door == nil {
-		return nil, err
-	}
-	return door, nil
+	way := l.way(notice)
+	way.Decided = func(t egress.Tally) { decided(t.String()) }
+	return l.w.ways.OpenEgress(way)
 }
 
 // look looks for content of closed files in what is about to be kept.

@@ -5,12 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"testing"
 
 	"gander.dev/gander/cmd/gander/internal/config"
-	"gander.dev/gander/sandbox/outbound/gateway"
-	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // What model.headers says goes out with every call, gander's own too.
@@ -32,21 +29,5 @@ func TestHeadersGoOut(t *testing.T) {
 	}
 	if got := (<-seen).Get("OpenAI-Organization"); got != "org-4711" {
 		t.Errorf("the endpoint was sent %q", got)
-	}
-}
-
-// What the policy says of the model is the gateway's to keep.
-func TestModelOptions(t *testing.T) {
-	price := policy.Price{Input: 1, Output: 2, CachedInput: 0.5}
-	p := policy.Model{Allow: []string{"m"}, Remote: true, MaxTokens: 3, MaxCost: 4, Prices: map[string]policy.Price{"m": price}}
-	got := modelOptions(p, nil, nil)
-	want := gateway.Options{
-		Models: p.Allow, Remote: true, Budget: gateway.Budget{MaxTokens: 3, MaxCost: 4}, Prices: map[string]gateway.Price{"m": gateway.Price(price)},
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if modelOptions(policy.Model{}, nil, nil).Remote {
-		t.Error("the endpoint may reach other hosts by default")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
-	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/rules/project"
 )
 
@@ -30,18 +30,16 @@ type place struct {
 	labels  map[string]string
 	mounts  []sandbox.Mount
 	doors   []sandbox.Door
-	quiet   bool // what rules refuse is expected
-	// examined is called with what was found out of git before anything runs; it may be nil.
-	examined func(*confine.Examined)
-	leaked   func() // called before the sandbox is closed because content of a closed file was about to leave; may be nil
+	quiet   bool   // what rules refuse is expected
+	leaked  func() // called before the sandbox is closed because content of a closed file was about to leave; may be nil
 }
 
 // safeName is what the name of a sandbox may be: it becomes a directory's.
 var safeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// openSandbox makes a sandbox whose home goes away with it. The function that it
-// returns ends it and leaves nothing.
-func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func(), error) {
+// openSandbox opens a place whose home goes away with it. The function that it returns
+// closes it and leaves nothing.
+func (a *app) openSandbox(ctx context.Context, p place) (*confine.Place, func(), error) {
 	w := a.wire()
 	d, err := w.driver(cmp.Or(p.driver, a.cfg.Sandbox.Driver))
 	if err != nil {
@@ -56,19 +54,61 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 	}
 	labels := map[string]string{"purpose": p.purpose}
 	maps.Copy(labels, p.labels)
-	bounds, err := w.sandboxPolicy(p.cwd)
+	using, stop := context.WithCancel(context.WithoutCancel(ctx))
+	in, err := confine.Open(ctx, confine.Request{
+		Terms: w.ways, Driver: d, StateDir: a.cfg.Home, Log: a.log, NoModel: true, Named: true, Denied: a.denials(ctx, p),
+		Spec: sandbox.Spec{ID: p.name, WorkingDir: p.cwd, Home: filepath.Join(dir, "home"), Mounts: p.mounts, Doors: p.doors, Labels: labels},
+		Way: confine.Way{
+			WorkingDir: p.cwd, Context: using, Leaks: a.leaksOf(using, w, p, stop),
+			// What was allowed is no reason to worry, and to be seen all the same.
+			Decided: func(t egress.Tally) { a.log.Warn(t.String()) },
+		},
+	})
 	if err != nil {
+		stop()
 		a.remove(dir)
-		return nil, nil, &exitError{exitUsage, err}
+		return nil, nil, openError(err)
 	}
-	p.mounts = append(p.mounts, bounds.Mounts...)
-	rules := w.rules()
-	rules.Writes = bounds.Writes
-	rules.Denied = func(d sandbox.Denial) {
-		level := slog.LevelWarn
-		if p.quiet {
-			level = slog.LevelDebug
+	for _, text := range in.Examined.Notices() {
+		a.log.Info(text)
+	}
+	for _, text := range in.Examined.Weaker() {
+		a.log.Warn(text)
+	}
+	stopped := context.AfterFunc(using, func() { _ = in.Sandbox.Close() }) // what sends out closed content
+	return in, func() {
+		stopped()
+		stop()
+		if err := in.Close(); err != nil {
+			a.log.Error("closing the sandbox", "err", err)
 		}
+		a.remove(dir)
+	}, nil
+}
+
+// openError gives an error of confine.Open its exit code.
+func openError(err error) error {
+	if made, ok := errors.AsType[*confine.MakeError](err); ok {
+		err = made.Reason
+	}
+	_, policy := errors.AsType[*confine.PolicyError](err)
+	_, unfit := errors.AsType[*project.UnfitError](err)
+	switch {
+	case policy, unfit:
+		return &exitError{exitUsage, err}
+	case confine.Refused(err):
+		return &exitError{exitPermission, err}
+	}
+	return err
+}
+
+// denials logs what rules refuse in a place.
+func (a *app) denials(ctx context.Context, p place) func(sandbox.Denial) {
+	level := slog.LevelWarn
+	if p.quiet {
+		level = slog.LevelDebug
+	}
+	return func(d sandbox.Denial) {
 		if d.Rule == sandbox.HiddenByGit {
 			a.log.Log(ctx, level, sandbox.SayHidden, "sandbox", p.name)
 			return
@@ -79,73 +119,27 @@ func (a *app) openSandbox(ctx context.Context, p place) (sandbox.Sandbox, func()
 		}
 		a.log.Log(ctx, level, text, "sandbox", p.name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
 	}
-	using, stop := context.WithCancel(context.WithoutCancel(ctx))
-	doors, closeDoors, err := a.egressDoor(using, p, stop)
-	if err != nil {
-		closeDoors()
-		a.remove(dir)
-		return nil, nil, err
-	}
-	p.doors = append(p.doors, doors...)
-	spec := sandbox.Spec{
-		ID: p.name, WorkingDir: p.cwd, Home: filepath.Join(dir, "home"), Mounts: p.mounts, Doors: p.doors, Labels: labels,
-		Rules: rules, Limits: bounds.Bounds(),
-	}
-	err = confine.GiveGitStore(&spec, bounds.Git, filepath.Join(dir, "git"))
-	var sb sandbox.Sandbox
-	if err == nil {
-		sb, err = d.Create(ctx, spec)
-	}
-	if err != nil {
-		closeDoors()
-		a.remove(dir)
-		if _, ok := errors.AsType[*project.UnfitError](err); ok {
-			err = &exitError{exitUsage, err}
-		}
-		return nil, nil, err
-	}
-	stopped := context.AfterFunc(using, func() { _ = sb.Close() }) // what sends out closed content
-	done := func() {
-		stopped()
-		if err := sb.Close(); err != nil {
-			a.log.Error("closing the sandbox", "err", err)
-		}
-		closeDoors()
-		a.remove(dir)
-	}
-	found, err := a.keepGit(ctx, sb, confine.Examination{Driver: d, Spec: spec, StateDir: a.cfg.Home, Git: bounds.Git})
-	if err != nil {
-		done()
-		return nil, nil, err
-	}
-	if p.examined != nil {
-		p.examined(found)
-	}
-	return sb, done, nil
 }
 
-// keepGit protects what git's configuration names, and does what the policy says about
-// closed files that git keeps, where it does not leave it at words: what a person runs by
-// hand reads what it likes then.
-func (a *app) keepGit(ctx context.Context, sb sandbox.Sandbox, e confine.Examination) (*confine.Examined, error) {
-	look := e.Examine
-	if e.Git == policy.GitWarn {
-		look = e.Protect
+// leaksOf looks at what a command of gander's own sends out; nil where nothing can leave.
+// stop ends the command.
+func (a *app) leaksOf(ctx context.Context, w *wiring, p place, stop func()) *confine.Leaks {
+	bounds, err := w.Policy(p.cwd)
+	if err != nil || !bounds.Network.Open() {
+		return nil // the error is said when the place is opened
 	}
-	found, err := look(ctx, sb)
-	if confine.Refused(err) {
-		return nil, &exitError{exitPermission, err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range found.Notices() {
-		a.log.Info(text)
-	}
-	for _, text := range found.Weaker() {
-		a.log.Warn(text)
-	}
-	return found, nil
+	return confine.NewLeaks(confine.LeakOptions{
+		Mode: bounds.Canaries, Project: p.cwd, Own: w.Rules().Own, Context: ctx, Log: a.log,
+		Notice: func(_, text string) { a.log.Warn(text) },
+		Stop: func(why string) {
+			a.log.Error(why + " The command was ended (policy.canaries: stop).")
+			if p.leaked != nil {
+				p.leaked()
+			}
+			stop()
+		},
+		Spawn: func(f func()) { go f() }, // ends with ctx
+	})
 }
 
 // newSandboxDir makes the directory of a new sandbox, with an empty home.

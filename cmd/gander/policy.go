@@ -18,10 +18,13 @@ import (
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
-// sandboxPolicy is the policy of a project, with what its trusted file adds to what
+// Policy implements confine.Settings. It has what a project's trusted file adds to what
 // drivers and agents have of the person's.
-func (w *wiring) sandboxPolicy(project string) (confine.Policy, error) {
+func (w *wiring) Policy(project string) (confine.Policy, error) {
 	person := w.config()
+	if project == "" {
+		return confine.Policy{Policy: person.Policy}, nil
+	}
 	cfg, err := person.ForProject(project)
 	if err != nil {
 		return confine.Policy{}, err
@@ -175,7 +178,7 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	single("model.maxTokens", e.Model.MaxTokens)
 	single("model.maxCost", e.Model.MaxCost)
 	list("model.prices", slices.Sorted(maps.Keys(e.Model.Prices)))
-	single("model.currency", cmp.Or(e.Model.Currency, defaultCurrency))
+	single("model.currency", cmp.Or(e.Model.Currency, confine.DefaultCurrency))
 	single("canaries", e.Canaries)
 	single("limits.memory", e.Limits.Memory)
 	single("limits.cpu", e.Limits.CPU)

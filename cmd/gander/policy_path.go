@@ -31,7 +31,7 @@ func (a *app) explainInProject(cfg *config.Config, dir, what, rel string) (expla
 	if err != nil {
 		return explanation{}, err
 	}
-	set, err := ignore.NewSet(ignore.SetOptions{Root: real, Shared: true, Global: a.wire().rules().Own, MaxAge: namesTime})
+	set, err := ignore.NewSet(ignore.SetOptions{Root: real, Shared: true, Global: a.wire().Rules().Own, MaxAge: namesTime})
 	if err != nil {
 		return explanation{}, err
 	}

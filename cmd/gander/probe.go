@@ -106,7 +106,7 @@ func (a *app) probeSandbox(ctx context.Context, f probeFlags) error {
 		return err
 	}
 	o := probe.Options{Executable: exe, Only: f.only, Rounds: f.rounds, Owner: -1, Create: func(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-		spec.Rules = w.rules()
+		spec.Rules = w.Rules()
 		if spec.Rules.Optional { // it may keep no rules, and then hides nothing
 			return driver.Create(ctx, spec)
 		}

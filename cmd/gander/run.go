@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/gateway"
 	"gander.dev/gander/sandbox/router"
 )
@@ -252,7 +253,7 @@ func (w *wiring) readyFor(ctx context.Context, cwd string) (string, error) {
 	if err := agent.Check(ctx); err != nil {
 		return "", &exitError{exitUsage, err}
 	}
-	if _, err := w.sandboxPolicy(cwd); err != nil {
+	if _, err := w.Policy(cwd); err != nil {
 		return "", &exitError{exitUsage, err}
 	}
 	_, err = w.driver(choice.Sandbox)
@@ -280,7 +281,7 @@ func (c *terminalClient) turn(ctx context.Context, conn *acp.AgentConn, cwd, tex
 	}
 	defer stop()
 	resp, err := promptUntil(turn, conn, &acp.PromptRequest{SessionID: id, Prompt: []acp.ContentBlock{acp.TextBlock(text)}})
-	return c.finish(turn, resp, err, &w.models)
+	return c.finish(turn, resp, err, w.ways)
 }
 
 var errTimeout = errors.New("timeout")
@@ -316,7 +317,7 @@ func promptUntil(turn context.Context, conn *acp.AgentConn, req *acp.PromptReque
 }
 
 // finish ends the output and turns the way the turn ended into an exit code.
-func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, err error, models *modelWatch) error {
+func (c *terminalClient) finish(turn context.Context, resp *acp.PromptResponse, err error, models *confine.Ways) error {
 	if router.Refused(err) {
 		return &exitError{exitPermission, c.failed(err)}
 	}

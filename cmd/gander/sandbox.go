@@ -240,12 +240,12 @@ func (a *app) showStatus(ctx context.Context, p place, asJSON bool) error {
 		return err
 	}
 	p.name, p.purpose = "status-"+randomName(), "status"
-	sb, done, err := a.openSandbox(ctx, p)
+	in, done, err := a.openSandbox(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer done()
-	info := sb.Info()
+	info := in.Sandbox.Info()
 	if asJSON {
 		return a.printJSON(statusReport{
 			info.Driver, info.Isolation, info.Enforcement, append([]string{}, info.Weaker...), append([]string{}, info.Limits...), append([]string{}, info.Warnings...),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/natefinch/atomic"
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox/unattended/controlplane"
@@ -245,4 +247,12 @@ func (a *app) serveToken() (string, error) {
 	}
 	a.secrets.learn([]string{token})
 	return token, nil
+}
+
+// writePrivately replaces a file at one stroke by one that only this user can read.
+func writePrivately(path string, content []byte) error {
+	if err := atomic.WriteFile(path, bytes.NewReader(content)); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o600)
 }

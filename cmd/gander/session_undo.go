@@ -77,7 +77,7 @@ func (a *app) withTree(ctx context.Context, ref string, do func(tree *changes.Tr
 	if o.Root, err = filepath.EvalSymlinks(info.WorkingPath); err != nil {
 		return fmt.Errorf("the project of session %s is not there any more: %w", info.ID, err)
 	}
-	if o.Rules, err = ignore.NewSet(ignore.SetOptions{Root: o.Root, Shared: true, Global: a.wire().rules().Own}); err != nil {
+	if o.Rules, err = ignore.NewSet(ignore.SetOptions{Root: o.Root, Shared: true, Global: a.wire().Rules().Own}); err != nil {
 		return err
 	}
 	tree, err := changes.Open(*o)

@@ -19,7 +19,6 @@ import (
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/drivers/registry"
-	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
 func TestPrintable(t *testing.T) {
@@ -122,45 +121,6 @@ func TestProxyOf(t *testing.T) {
 		if got != want {
 			t.Errorf("%s goes through %q, want %q", url, got, want)
 		}
-	}
-}
-
-func TestModelWatch(t *testing.T) {
-	post := func(kind gateway.Kind) gateway.Event {
-		return gateway.Event{Kind: kind, Method: http.MethodPost, Message: "it failed"}
-	}
-	for _, tt := range []struct {
-		name    string
-		events  []gateway.Event
-		failed  bool
-		refused bool
-	}{
-		{"answered", []gateway.Event{post(gateway.Started), post(gateway.Finished)}, false, false},
-		{"failed", []gateway.Event{post(gateway.Started), post(gateway.ServerError)}, true, false},
-		{"answered in the end", []gateway.Event{post(gateway.Refused), post(gateway.Finished)}, false, false},
-		{"models listed after a failure", []gateway.Event{post(gateway.NotFound), {Kind: gateway.Finished, Method: http.MethodGet}}, true, false},
-		{"cancelled", []gateway.Event{post(gateway.Started), post(gateway.Cancelled)}, false, false},
-		{"refused by the policy", []gateway.Event{post(gateway.ServerError), post(gateway.Refused)}, true, true},
-	} {
-		var m modelWatch
-		for _, e := range tt.events {
-			m.see(e)
-		}
-		if why, refused := m.LastFailure(time.Time{}); (why != "") != tt.failed || refused != tt.refused {
-			t.Errorf("%s: it failed as %q, refused is %v", tt.name, why, refused)
-		}
-		if why, refused := m.LastFailure(time.Now()); why != "" || refused {
-			t.Errorf("%s: what was before counts: %q", tt.name, why)
-		}
-	}
-}
-
-func TestModelNotice(t *testing.T) {
-	if got := modelNotice(gateway.Event{Kind: gateway.Finished, Message: "fine"}); got != "" {
-		t.Errorf("a call that went well is reported: %q", got)
-	}
-	if got := modelNotice(gateway.Event{Kind: gateway.BadKey, Message: "no", Failures: 3}); got != "no (3 times in a row)" {
-		t.Errorf("notice %q", got)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/agents/custom"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/drivers/local"
 	"gander.dev/gander/sandbox/goose"
@@ -35,9 +36,7 @@ type wiring struct {
 	log     *slog.Logger
 	secrets *secrets
 	environ []string
-	models  modelWatch
-	outlets outlets
-	asks    bool // there is somebody to be asked about hosts
+	ways    *confine.Ways
 	// historyLimit and sessionPrefix are flags of gander acp, see router.Options.
 	historyLimit  int
 	sessionPrefix string
@@ -52,7 +51,14 @@ type wiring struct {
 }
 
 func (a *app) wire() *wiring {
-	return &wiring{log: a.log, secrets: a.secrets, environ: a.environ, cfg: a.cfg}
+	return newWiring(a, false)
+}
+
+// newWiring returns a wiring; asks says that there is somebody to be asked about hosts.
+func newWiring(a *app, asks bool) *wiring {
+	w := &wiring{log: a.log, secrets: a.secrets, environ: a.environ, cfg: a.cfg}
+	w.ways = confine.NewWays(w, confine.WaysOptions{StateDir: a.cfg.Home, Permissions: permit.Open(permissionsDir(a.cfg)), Asks: asks, Log: a.log})
+	return w
 }
 
 func (w *wiring) config() *config.Config {
@@ -140,9 +146,9 @@ func (w *wiring) driver(name string) (sandbox.Driver, error) {
 	return nil, usageError("there is no sandbox %q in this version of gander; choose one of: %s", name, strings.Join(sandboxChoices(), ", "))
 }
 
-// rules are what closes files in sandboxes, beside a project's .gooseignore: the
-// person's own file is goose's.
-func (w *wiring) rules() *sandbox.Rules {
+// Rules implements confine.Settings: what closes files in sandboxes beside a project's
+// .gooseignore. The person's own file is goose's.
+func (w *wiring) Rules() *sandbox.Rules {
 	r := &sandbox.Rules{Optional: w.config().Sandbox.AllowWeaker}
 	if dir := gooseConfigDir(w.environ); dir != "" {
 		r.Own = filepath.Join(dir, ignore.FileName)
@@ -205,13 +211,13 @@ func (w *wiring) routerOptions(store *sessions.Store, runs *sessions.Runs) route
 		Drivers: w.drivers(), Sandbox: chosenDriver(cfg.Sandbox.Driver, runtime.GOOS),
 		Tools:          cfg.Tools,
 		Choose:         w.choose,
-		OpenModel:      w.openModel,
-		OpenEgress:     w.openEgress,
-		Spent:          w.spent,
-		Cost:           w.cost,
-		Canaries:       w.canaries,
-		Rules:          w.rules(),
-		Policy:         w.sandboxPolicy,
+		OpenModel:      w.ways.OpenModel,
+		OpenEgress:     w.ways.OpenEgress,
+		Spent:          w.ways.Spent,
+		Cost:           w.ways.Cost,
+		Canaries:       func(project string) string { return confine.Canaries(w.ways, project) },
+		Rules:          w.Rules(),
+		Policy:         w.Policy,
 		Changes:        keepingOf(cfg),
 		Snapshots:      snapshotsDir(cfg),
 		Setup:          w.setupOffer(),

@@ -6,6 +6,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/outbound/egress"
+	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
 // The names of the doors that Ways open.
@@ -27,10 +28,14 @@ type Way struct {
 	// Decided takes down what was decided about a host. It must not be called after the
 	// way is closed.
 	Decided func(egress.Tally)
-	// Ask has the person decide about a host.
+	// Ask has the person decide about a host; nil for what a person runs by hand.
 	Ask func(ctx context.Context, host string, port int) egress.Answer
-	// Leaks looks at what leaves.
+	// Leaks looks at what leaves; may be nil.
 	Leaks *Leaks
+	// Budget holds for model calls beside the policy's, and Observe, which may be nil,
+	// hears of each.
+	Budget  gateway.Budget
+	Observe func(gateway.Event)
 }
 
 // Model is the way to the model: the host side of a door.

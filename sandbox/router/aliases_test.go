@@ -3,12 +3,14 @@ package router
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sessions"
 )
@@ -133,5 +135,24 @@ func wantForgotten(t *testing.T, dir string, id acp.SessionID, words string) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// What a session has spent goes with it.
+func TestSpentGoesWithTheSession(t *testing.T) {
+	dir := t.TempDir()
+	store, err := sessions.Open(filepath.Join(dir, "sessions"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spent := confine.SpentPath(dir, "a-session")
+	if err := errors.Join(os.Mkdir(filepath.Dir(spent), 0o700), os.WriteFile(spent, []byte("{}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Kept{Store: store, StateDir: dir}).Erase(t.Context(), "a-session"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(spent); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the session was deleted: %v", err)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sessions"
@@ -57,17 +57,11 @@ func (k Kept) Erase(ctx context.Context, id acp.SessionID) error {
 	return nil
 }
 
-// SpentPath is the file, below a state directory, in which it is written what the
-// model calls of a session have used. It goes with the session.
-func SpentPath(stateDir string, id acp.SessionID) string {
-	return filepath.Join(stateDir, "spent", string(id)+".json")
-}
-
 // forget removes what agents keep of a session, and what it has spent. Of a session
 // that is open nothing is removed that its agents keep.
 func (k Kept) forget(id acp.SessionID) error {
 	kept, err := registry.Kept(k.StateDir)
-	if e := os.Remove(SpentPath(k.StateDir, id)); e != nil && !errors.Is(e, fs.ErrNotExist) {
+	if e := os.Remove(confine.SpentPath(k.StateDir, id)); e != nil && !errors.Is(e, fs.ErrNotExist) {
 		err = errors.Join(err, e)
 	}
 	for _, name := range kept {

@@ -1,4 +1,4 @@
-package main
+package confine
 
 import (
 	"cmp"
@@ -10,15 +10,13 @@ import (
 	"path/filepath"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/gateway"
-	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sessions"
 )
 
 // meter is that of a session, which goes on where an earlier gander has left it. One
 // that cannot be read counts from zero, and the person is told.
-func (w *wiring) meter(way confine.Way) *gateway.Meter {
+func (w *Ways) meter(way Way) *gateway.Meter {
 	spent, err := w.readSpent(way.Session)
 	if err != nil {
 		way.Notice("warning", fmt.Sprintf("What the session has spent is not known and counts from zero: %v.", err))
@@ -28,15 +26,15 @@ func (w *wiring) meter(way confine.Way) *gateway.Meter {
 
 // spentFile is where it is written what a session has spent; empty for one that is
 // not kept.
-func (w *wiring) spentFile(id acp.SessionID) string {
+func (w *Ways) spentFile(id acp.SessionID) string {
 	if sessions.CheckID(id) != nil {
 		return ""
 	}
-	return router.SpentPath(w.config().Home, id)
+	return SpentPath(w.o.StateDir, id)
 }
 
 // readSpent is what a session has spent, as of its last model call.
-func (w *wiring) readSpent(id acp.SessionID) (s gateway.Spent, err error) {
+func (w *Ways) readSpent(id acp.SessionID) (s gateway.Spent, err error) {
 	raw, err := os.ReadFile(w.spentFile(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -67,39 +65,45 @@ func (o *outlet) keepSpent() error {
 	return writePrivately(o.spent, append(raw, '\n'))
 }
 
-// defaultCurrency is that of prices when policy.model.currency is not set.
-const defaultCurrency = "USD"
+// DefaultCurrency is that of prices when policy.model.currency is not set.
+const DefaultCurrency = "USD"
 
-// cost is what a session has cost by the prices of policy.model; nil when none of its
+// Cost implements Terms: what a session has cost by the prices of policy.model; nil when none of its
 // calls had a price.
-func (w *wiring) cost(id acp.SessionID, project string) *acp.Cost {
-	s, open := w.outlets.spent(id)
+func (w *Ways) Cost(id acp.SessionID, project string) *acp.Cost {
+	s, open := w.open(id)
 	if !open {
 		s, _ = w.readSpent(id) // who cannot read it says so with the next model call
 	}
-	p, err := w.policyOf(project)
+	p, err := w.Policy(project)
 	if err != nil || s.Calls == s.Unpriced {
 		return nil
 	}
-	return &acp.Cost{Amount: s.Cost, Currency: cmp.Or(p.Model.Currency, defaultCurrency)}
+	return &acp.Cost{Amount: s.Cost, Currency: cmp.Or(p.Model.Currency, DefaultCurrency)}
 }
 
-// spent is what a session that is open has spent.
-func (o *outlets) spent(id acp.SessionID) (s gateway.Spent, open bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	found := o.of[id]
+// open returns what a session that is open has spent.
+func (w *Ways) open(id acp.SessionID) (s gateway.Spent, open bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := w.of[id]
 	if found == nil {
 		return s, false
 	}
 	return found.meter.Spent(), true
 }
 
-// spent is what a session has spent, in words.
-func (w *wiring) spent(id acp.SessionID) string {
+// Spent implements Terms: what a session has spent, in words.
+func (w *Ways) Spent(id acp.SessionID) string {
 	s, err := w.readSpent(id)
 	if err != nil {
 		return err.Error()
 	}
 	return s.String()
+}
+
+// SpentPath returns the file, below a state directory, in which it is written what the
+// model calls of a session have used. It goes with the session.
+func SpentPath(stateDir string, id acp.SessionID) string {
+	return filepath.Join(stateDir, "spent", string(id)+".json")
 }
