@@ -20,6 +20,24 @@ const module = "gander.dev/gander"
 // folder and the folders to its right. conformance stands apart.
 var layers = []string{"cmd", "mcp", "developer", "sandbox", "sessions", "acp"}
 
+// The line within sandbox, from the top down: what is below one of the folders of a floor
+// may import its own folder and the floors below. Folders that are not listed are judged
+// by the other rows alone; tests may import all.
+var floors = [][]string{
+	{"sandbox/trials"},
+	{"sandbox/router", "sandbox/unattended"},
+	{"sandbox/confine"},
+	{"sandbox/drivers"},
+	{"sandbox/inside"},
+	{"sandbox/outbound"},
+	{"sandbox/rules"},
+}
+
+// The only folders whose packages import the named one, besides its own.
+var importers = map[string][]string{
+	"sandbox/confine": {"sandbox/router", "sandbox/unattended", "sandbox/trials", "cmd"},
+}
+
 // Packages that never meet except in cmd: each can be understood, and removed, alone.
 var strangers = [][]string{
 	{"sandbox/drivers/local", "sandbox/drivers/docker"},
@@ -28,7 +46,10 @@ var strangers = [][]string{
 	{"sandbox/drivers/docker", "sandbox/opencode", "sandbox/router"},
 	{"sandbox/unattended/loop", "sandbox/goose"},
 	{"sandbox/unattended/loop", "sandbox/opencode"},
-	{"sandbox/unattended/loop", "sandbox/router"},
+	{"sandbox/unattended", "sandbox/router"},
+	{"sandbox/confine", "sandbox/agents"},
+	{"sandbox/confine", "sandbox/goose"},
+	{"sandbox/confine", "sandbox/opencode"},
 }
 
 // Packages that import nothing of ours.
@@ -110,6 +131,26 @@ func TestLayeringFindsPlantedImports(t *testing.T) {
 		{"a leaf that imports", "sandbox/rules/policy/a.go", module + "/acp", true},
 		{"strangers", "sandbox/goose/a.go", module + "/sandbox/opencode", true},
 		{"strangers, router and driver", "sandbox/router/a.go", module + "/sandbox/drivers/local", true},
+		{"strangers, router and unattended", "sandbox/router/a.go", module + "/sandbox/unattended/keeper", true},
+		{"strangers, unattended and router", "sandbox/unattended/keeper/a.go", module + "/sandbox/router/changes", true},
+		{"rules that import a way out", "sandbox/rules/project/a.go", module + "/sandbox/outbound/egress", true},
+		{"ways out that import what is inside", "sandbox/outbound/egress/a.go", module + "/sandbox/inside/enforce", true},
+		{"what is inside that imports a driver", "sandbox/inside/enforce/a.go", module + "/sandbox/drivers/registry", true},
+		{"a driver that imports confine", "sandbox/drivers/local/a.go", module + "/sandbox/confine", true},
+		{"confine that imports the router", "sandbox/confine/a.go", module + "/sandbox/router", true},
+		{"confine that imports unattended", "sandbox/confine/a.go", module + "/sandbox/unattended/keeper", true},
+		{"confine that imports an agent", "sandbox/confine/a.go", module + "/sandbox/agents/acpagent", true},
+		{"confine that imports goose", "sandbox/confine/a.go", module + "/sandbox/goose", true},
+		{"confine that imports the line below", "sandbox/confine/a.go", module + "/sandbox/drivers/registry", false},
+		{"the router that imports confine", "sandbox/router/a.go", module + "/sandbox/confine", false},
+		{"a keeper that imports confine", "sandbox/unattended/keeper/a.go", module + "/sandbox/confine", false},
+		{"an agent that imports confine", "sandbox/agents/acpagent/a.go", module + "/sandbox/confine", true},
+		{"a tool that imports confine", "developer/a.go", module + "/sandbox/confine", true},
+		{"cmd that imports confine", "cmd/gander/a.go", module + "/sandbox/confine", false},
+		{"trials that import all", "sandbox/trials/probe/a.go", module + "/sandbox/router", false},
+		{"the router that imports trials", "sandbox/router/a.go", module + "/sandbox/trials/probe", true},
+		{"a driver's test that imports trials", "sandbox/drivers/local/a_test.go", module + "/sandbox/trials/probe", false},
+		{"telemetry that imports", "sandbox/telemetry/a.go", module + "/sandbox", true},
 		{"conformance imports ours", "conformance/a.go", module + "/acp", true},
 		{"the bench imports ours", "conformance/bench/a_test.go", module + "/sandbox/drivers/local", false},
 		{"conformance imports itself", "conformance/e2e/a.go", module + "/conformance/model", false},
@@ -261,6 +302,10 @@ func objectionOurs(f goFile, target string) string {
 		return "imports point to the right in " + strings.Join(layers, " → ")
 	case !f.forTests() && areStrangers(dir, target):
 		return "these two meet in cmd only"
+	case !f.forTests() && floor(dir) > floor(target) && floor(target) >= 0:
+		return "it is on a floor above that of " + dir
+	case !f.forTests() && !mayImport(dir, target):
+		return "only " + strings.Join(importers[target], ", ") + " may"
 	}
 	return ""
 }
@@ -271,6 +316,18 @@ func objectionConformance(f goFile, target string) string {
 		return ""
 	}
 	return "conformance is for cmd, and its model, its browser and its site for tests"
+}
+
+// floor returns on which floor a package is, the top being 0; -1 when it is on none.
+func floor(dir string) int {
+	return slices.IndexFunc(floors, func(folders []string) bool {
+		return slices.ContainsFunc(folders, func(folder string) bool { return within(dir, folder) })
+	})
+}
+
+func mayImport(dir, target string) bool {
+	homes, bound := importers[target]
+	return !bound || within(dir, target) || slices.ContainsFunc(homes, func(h string) bool { return within(dir, h) })
 }
 
 func areStrangers(a, b string) bool {
