@@ -131,7 +131,7 @@ func (f *attachedFiles) all() []*attachedPlace {
 	for _, dir := range append([]string{f.s.cwd}, f.s.dirs...) {
 		p := &attachedPlace{dir: dir, real: realPath(dir)}
 		o := ignore.SetOptions{Root: p.real, Shared: true, Logger: f.s.log}
-		if r := f.s.r.opts.Rules; r != nil {
+		if r := f.s.r.opts.Terms.Rules(); r != nil {
 			o.Global = r.Own
 		}
 		rules, err := ignore.NewSet(o)

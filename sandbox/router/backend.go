@@ -10,7 +10,6 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
-	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sessions"
 )
 
@@ -35,14 +34,11 @@ type backend struct {
 	ended   chan struct{} // closed when nothing of it is left and the session has forgotten it
 
 	// Set before ready is closed, then constant.
-	err         error
-	model       confine.Model
-	egress      confine.Egress // nil: none
-	serverDoors []sandbox.Door
-	ways        []*serverWay // behind these
-	made        sandbox.Spec // what sb was made of
-	sb          sandbox.Sandbox
-	conv        sandbox.AgentSession
+	err   error
+	place *confine.Place
+	sb    sandbox.Sandbox // the place's
+	ways  []*serverWay    // to the editor's MCP servers
+	conv  sandbox.AgentSession
 
 	// astray is whether the agent did not start with what it keeps of its session. Set
 	// before ready is closed; that record is gone then.
@@ -53,9 +49,6 @@ type backend struct {
 	// Guarded by the session's mu.
 	turn     *turn // the one it answers
 	replaced bool  // the person chose another one
-
-	policy   confine.Policy
-	examined *confine.Examined
 }
 
 // start returns the session's backend, and starts one in the background when
@@ -190,21 +183,17 @@ func errorText(err error) string {
 
 // open makes the sandbox and opens the conversation in it.
 func (b *backend) open(params sandbox.SessionParams) error {
-	if err := b.readPolicy(); err != nil {
+	s := b.s
+	var err error
+	if b.place, err = confine.Open(b.ctx, confine.Request{
+		Terms: s.r.opts.Terms, Driver: b.driver, StateDir: s.r.opts.StateDir, Spec: b.spec(), Denied: b.denied, Way: b.way(),
+		Doors: b.doors, Make: b.makeSandbox, Log: s.log,
+	}); err != nil {
 		return err
 	}
-	if err := b.openWays(); err != nil {
-		return err
-	}
-	b.serverDoors = b.openServers()
-	if err := b.makeSandbox(); err != nil {
-		return err
-	}
-	if err := b.examine(); err != nil {
-		return err
-	}
-	params.Env = b.policy.Env
-	params.ModelAddr, params.ModelToken = b.sb.Info().Doors[confine.ModelDoor], b.model.Token()
+	b.sb = b.place.Sandbox
+	params.Env = b.place.Policy.Env
+	params.ModelAddr, params.ModelToken = b.sb.Info().Doors[confine.ModelDoor], b.place.Model.Token()
 	params.ProxyAddr = b.sb.Info().Doors[confine.EgressDoor]
 	if err := b.giveTools(&params); err != nil {
 		return err
@@ -214,7 +203,6 @@ func (b *backend) open(params sandbox.SessionParams) error {
 		params.ResumeWords = b.s.lastSaid(b.ctx, b.agent)
 	}
 	b.s.r.populate(b)
-	var err error
 	if b.conv, err = b.agent.Open(b.ctx, b.sb, params); err != nil {
 		b.astray = params.ResumeID != "" && !errors.Is(err, context.DeadlineExceeded)
 		return fmt.Errorf("%w; gander agent test %s --log-level debug shows more", err, b.agent.Name())
@@ -224,46 +212,39 @@ func (b *backend) open(params sandbox.SessionParams) error {
 }
 
 // makeSandbox takes the sandbox that was made ahead, or makes one.
-func (b *backend) makeSandbox() error {
-	if b.useSpare() {
-		return nil
+func (b *backend) makeSandbox(ctx context.Context, p *confine.Place) (sandbox.Sandbox, sandbox.Spec, error) {
+	if sb, spec := b.useSpare(p); sb != nil {
+		return sb, spec, nil
 	}
-	home, err := b.s.home(b.ctx, b.agent)
+	home, err := b.s.home(ctx, b.agent)
 	if err != nil {
-		return err
+		return nil, sandbox.Spec{}, err
 	}
-	b.made = b.spec(home)
-	if err := confine.GiveGitStore(&b.made, b.policy.Git, confine.GitStore(home)); err != nil {
-		return err
-	}
-	if b.sb, err = b.driver.Create(b.ctx, b.made); err != nil {
-		return fmt.Errorf("making the %s sandbox: %w", b.driver.Name(), err)
-	}
-	return nil
+	return p.Create(ctx, home)
 }
 
-func (b *backend) spec(home string) sandbox.Spec {
+func (b *backend) spec() sandbox.Spec {
 	s := b.s
 	spec := sandbox.Spec{
-		ID:         s.sandboxID(b.agent),
-		WorkingDir: s.cwd,
-		Home:       home,
-		Mounts:     b.agent.Mounts(),
-		Doors:      append(b.doors(), b.serverDoors...),
-		Labels:     map[string]string{"agent": b.agent.Name(), "session": string(s.id)},
+		ID: s.sandboxID(b.agent), WorkingDir: s.cwd, Mounts: slices.Clone(b.agent.Mounts()),
+		Labels: map[string]string{"agent": b.agent.Name(), "session": string(s.id)},
 	}
-	if b.usesDeveloper() {
-		spec.Doors = append(spec.Doors, sandbox.Door{Name: outputDoor, Dial: b.output.dial})
-		if fs := s.r.client.Capabilities().FS; fs.ReadTextFile || fs.WriteTextFile {
-			spec.Doors = append(spec.Doors, sandbox.Door{Name: filesDoor, Dial: b.dialFiles})
-		}
-	}
-	spec.Rules, spec.Limits = b.rules(), b.policy.Bounds()
-	spec.Mounts = slices.Concat(spec.Mounts, b.policy.Mounts)
 	for _, d := range s.dirs {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: d, Writable: !s.r.onlyRead(d), Ruled: true})
 	}
 	return spec
+}
+
+// doors are those besides the ways out.
+func (b *backend) doors() []sandbox.Door {
+	doors := b.openServers()
+	if b.usesDeveloper() {
+		doors = append(doors, sandbox.Door{Name: outputDoor, Dial: b.output.dial})
+		if fs := b.s.r.client.Capabilities().FS; fs.ReadTextFile || fs.WriteTextFile {
+			doors = append(doors, sandbox.Door{Name: filesDoor, Dial: b.dialFiles})
+		}
+	}
+	return doors
 }
 
 // introduce gives the agent what the person chose while it started, takes over
@@ -384,25 +365,14 @@ func (b *backend) close() {
 // cannot hold up the rest then.
 func (b *backend) release() {
 	b.stop()
-	if b.sb != nil {
-		if err := b.sb.Close(); err != nil {
+	if b.place != nil {
+		if err := b.place.Close(); err != nil {
 			b.s.log.Error("closing the sandbox", "err", err)
 		}
 		b.s.r.depopulate(b)
 	}
-	if b.made.Rules != nil && b.made.Rules.GitStore != "" {
-		if err := registry.RemoveDir(b.made.Rules.GitStore); err != nil {
-			b.s.log.Warn("removing git's objects for the sandbox", "err", err)
-		}
-	}
 	if b.conv != nil {
 		_ = b.conv.Close()
-	}
-	if b.model != nil {
-		_ = b.model.Close()
-	}
-	if b.egress != nil {
-		_ = b.egress.Close()
 	}
 	for _, w := range b.ways {
 		w.end()

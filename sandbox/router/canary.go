@@ -19,10 +19,8 @@ type leaks struct {
 
 func newLeaks(s *session) *leaks {
 	o := confine.LeakOptions{Project: s.cwd, Also: s.dirs, Context: s.ctx, Notice: s.notice, Stop: s.halt, Spawn: s.spawn, Log: s.log}
-	if s.r.opts.Canaries != nil {
-		o.Mode = s.r.opts.Canaries(s.cwd)
-	}
-	if rules := s.r.opts.Rules; rules != nil {
+	o.Mode = confine.Canaries(s.r.opts.Terms, s.cwd)
+	if rules := s.r.opts.Terms.Rules(); rules != nil {
 		o.Own = rules.Own
 	}
 	l := confine.NewLeaks(o)

@@ -24,10 +24,10 @@ const canaryToken = "tok-1a2b3c4d5e6f7g8h"
 func canaryRig(t *testing.T, mode string, way *confine.Way, onTurn func(context.Context, *fakeConv) error) (*rig, acp.SessionID) {
 	t.Helper()
 	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}, Elicitation: bothModes}, func(r *rig) {
-		r.opts.Canaries = func(string) string { return mode }
-		r.opts.Rules = &sandbox.Rules{}
+		r.terms.canaries = mode
+		r.terms.rules = &sandbox.Rules{}
 		r.driver.isolated = true
-		r.opts.OpenModel = func(w confine.Way) (confine.Model, error) { *way = w; return r.openModel(w) }
+		r.terms.openModel = func(w confine.Way) (confine.Model, error) { *way = w; return r.openModel(w) }
 		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			if mode != confine.CanariesOff {
 				await(t, "the closed files to be known", func() bool { return way.Leaks.Known() > 0 })
@@ -385,8 +385,8 @@ func TestLeakInErrors(t *testing.T) {
 func TestLeakOfAnAddedDirectory(t *testing.T) {
 	var way confine.Way
 	r := newRigFor(t, acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: []byte(`{}`)}}, func(r *rig) {
-		r.opts.Canaries = func(string) string { return confine.CanariesShow }
-		r.opts.OpenModel = func(w confine.Way) (confine.Model, error) { way = w; return r.openModel(w) }
+		r.terms.canaries = confine.CanariesShow
+		r.terms.openModel = func(w confine.Way) (confine.Model, error) { way = w; return r.openModel(w) }
 		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			await(t, "the closed files to be known", func() bool { return way.Leaks.Known() > 0 })
 			c.say(canaryToken)

@@ -44,7 +44,7 @@ func (t *turn) stopAgent(b *backend, deadline time.Duration, answered <-chan ans
 	if err := b.conv.Cancel(); err != nil {
 		t.s.log.Debug("cancelling at the agent", "err", err)
 	}
-	b.model.AbortInFlight()
+	b.place.Model.AbortInFlight()
 	timer := time.NewTimer(deadline)
 	defer timer.Stop()
 	select {

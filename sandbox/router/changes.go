@@ -65,7 +65,7 @@ func (c *comparer) prepare(ctx context.Context, o changes.Options) {
 		return
 	}
 	o.Root, o.Logger = real, c.s.log
-	if r := c.s.r.opts.Rules; r != nil {
+	if r := c.s.r.opts.Terms.Rules(); r != nil {
 		if o.Rules, c.err = ignore.NewSet(ignore.SetOptions{Root: real, Shared: true, Global: r.Own, Logger: c.s.log}); c.err != nil {
 			return
 		}

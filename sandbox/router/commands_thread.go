@@ -161,7 +161,7 @@ func commandPolicy(_ context.Context, call commandCall) (string, error) {
 	s.mu.Lock()
 	b := s.backend
 	s.mu.Unlock()
-	if !b.running() || !b.examined.Surveyed() {
+	if !b.running() || !b.place.Examined.Surveyed() {
 		return "The sandbox is not running yet, or keeps no rules. `gander policy show` in the project says what would hold.", nil
 	}
 	var out strings.Builder

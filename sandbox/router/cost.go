@@ -41,8 +41,5 @@ func (r *relay) sayCost() {
 
 // cost is what the session's model calls have cost so far; nil when that is not known.
 func (s *session) cost() *acp.Cost {
-	if s.r.opts.Cost == nil {
-		return nil
-	}
-	return s.r.opts.Cost(s.id, s.cwd)
+	return s.r.opts.Terms.Cost(s.id, s.cwd)
 }

@@ -23,7 +23,7 @@ func TestCostIsShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var spent atomic.Int64
 			r := newRig(t, func(r *rig) {
-				r.opts.Cost = func(_ acp.SessionID, cwd string) *acp.Cost {
+				r.terms.cost = func(_ acp.SessionID, cwd string) *acp.Cost {
 					if !tt.priced || cwd == "" {
 						return nil
 					}

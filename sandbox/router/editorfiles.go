@@ -120,11 +120,11 @@ func (b *backend) newPlace(dir string) (*place, error) {
 		return nil, err
 	}
 	p := &place{path: dir, real: real, onlyRead: dir != s.cwd && s.r.onlyRead(dir)}
-	if p.protected, err = supervise.Protection(real, "", b.policy.Writes); err != nil {
+	if p.protected, err = supervise.Protection(real, "", b.place.Policy.Writes); err != nil {
 		return nil, err
 	}
 	o := ignore.SetOptions{Root: real, Shared: true, Logger: s.log}
-	if r := s.r.opts.Rules; r != nil {
+	if r := s.r.opts.Terms.Rules(); r != nil {
 		o.Global = r.Own
 	}
 	p.rules, err = ignore.NewSet(o)

@@ -56,7 +56,7 @@ func fileRig(t *testing.T, turn func(ask func(method string, params map[string]a
 	e := &buffersEditor{written: map[string]string{}}
 	r := newRigFor(t, acp.ClientCapabilities{FS: acp.FileSystemCapability{ReadTextFile: true, WriteTextFile: true}}, func(r *rig) {
 		r.driver.isolated = true
-		r.opts.Rules = &sandbox.Rules{}
+		r.terms.rules = &sandbox.Rules{}
 		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			turn(func(method string, params map[string]any) (string, error) {
 				raw, err := json.Marshal(params)
@@ -554,7 +554,7 @@ func TestFilesThatThePolicyProtects(t *testing.T) {
 			}
 		}
 	}, func(r *rig) {
-		r.opts.Policy = func(string) (confine.Policy, error) {
+		r.terms.policy = func(string) (confine.Policy, error) {
 			p := policy.Default()
 			p.Writes = writes
 			return confine.Policy{Policy: p}, nil

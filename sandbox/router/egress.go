@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sessions"
@@ -23,28 +22,6 @@ func (b *backend) way() confine.Way {
 			s.record("", sessions.Network{Host: t.Host, Port: t.Port, Allowed: t.Allowed, By: t.By, Reason: t.Reason, Times: t.Times})
 		},
 	}
-}
-
-// openWays opens what leads out of the sandbox.
-func (b *backend) openWays() error {
-	b.s.leaks.Look()
-	var err error
-	if b.model, err = b.s.r.opts.OpenModel(b.way()); err != nil {
-		return err
-	}
-	if open := b.s.r.opts.OpenEgress; open != nil {
-		b.egress, err = open(b.way())
-	}
-	return err
-}
-
-// doors are the ways out as the sandbox has them.
-func (b *backend) doors() []sandbox.Door {
-	doors := []sandbox.Door{{Name: confine.ModelDoor, Dial: b.model.Dial}}
-	if b.egress != nil {
-		doors = append(doors, sandbox.Door{Name: confine.EgressDoor, Dial: b.egress.Dial})
-	}
-	return doors
 }
 
 // askHost asks the person about a host, as a tool call of the running turn: what a

@@ -32,7 +32,7 @@ func hostRig(t *testing.T, way *confine.Way, answers *[]egress.Answer) *rig {
 	return newRig(t, func(r *rig) {
 		r.driver.isolated = true
 		r.opts.Approve = PermissionsAll // which answers the agent's questions only
-		r.opts.OpenEgress = func(w confine.Way) (confine.Egress, error) { *way = w; return &fakeEgress{r.journal}, nil }
+		r.terms.openEgress = func(w confine.Way) (confine.Egress, error) { *way = w; return &fakeEgress{r.journal}, nil }
 		r.agent.onTurn = func(ctx context.Context, _ *fakeConv, _ string) (*acp.PromptResponse, error) {
 			*answers = append(*answers, way.Ask(ctx, "new.example", 443))
 			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
@@ -100,7 +100,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.opts.Runs = traces
-		r.opts.OpenEgress = func(w confine.Way) (confine.Egress, error) { way = w; return &fakeEgress{r.journal}, nil }
+		r.terms.openEgress = func(w confine.Way) (confine.Egress, error) { way = w; return &fakeEgress{r.journal}, nil }
 		r.agent.onTurn = func(context.Context, *fakeConv, string) (*acp.PromptResponse, error) {
 			for _, n := range decided {
 				way.Decided(egress.Tally{Decision: egress.Decision{Host: n.Host, Port: n.Port, Allowed: n.Allowed, By: n.By, Reason: n.Reason}, Times: n.Times})

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sessions"
 )
 
@@ -488,6 +490,7 @@ type rig struct {
 
 	// mu guards what follows.
 	mu     sync.Mutex
+	terms  *fakeTerms
 	frames []string // of the router, as written
 	models []*fakeModel
 }
@@ -513,10 +516,11 @@ func newRigFor(t testing.TB, capabilities acp.ClientCapabilities, adjust func(*r
 	if r.store, err = sessions.Open(filepath.Join(r.dir, "sessions"), nil); err != nil {
 		t.Fatal(err)
 	}
+	r.terms = &fakeTerms{openModel: r.openModel}
 	r.opts = Options{
 		Agents: []sandbox.Agent{r.agent, r.other}, Agent: "duck",
 		Drivers: []sandbox.Driver{r.driver, r.second, &fakeDriver{name: sandbox.Off, journal: j}}, Sandbox: Auto,
-		OpenModel: r.openModel, Store: r.store, StateDir: filepath.Join(r.dir, "state"), Version: "test",
+		Terms: r.terms, Store: r.store, StateDir: filepath.Join(r.dir, "state"), Version: "test",
 	}
 	if adjust != nil {
 		adjust(r)
@@ -536,6 +540,45 @@ func newRigFor(t testing.TB, capabilities acp.ClientCapabilities, adjust func(*r
 	}
 	r.editor = acptest.NewEditor(t, newAgent, capabilities, o)
 	return r
+}
+
+// fakeTerms are what a test sets of them.
+type fakeTerms struct {
+	policy     func(project string) (confine.Policy, error)
+	canaries   string
+	rules      *sandbox.Rules
+	openModel  func(confine.Way) (confine.Model, error)
+	openEgress func(confine.Way) (confine.Egress, error)
+	cost       func(session acp.SessionID, cwd string) *acp.Cost
+}
+
+func (f *fakeTerms) Policy(project string) (p confine.Policy, err error) {
+	p.Policy = policy.Default()
+	if f.policy != nil {
+		p, err = f.policy(project)
+	}
+	p.Canaries = cmp.Or(f.canaries, confine.CanariesOff)
+	return p, err
+}
+
+func (f *fakeTerms) Rules() *sandbox.Rules { return f.rules }
+
+func (f *fakeTerms) OpenModel(w confine.Way) (confine.Model, error) { return f.openModel(w) }
+
+func (f *fakeTerms) OpenEgress(w confine.Way) (confine.Egress, error) {
+	if f.openEgress == nil {
+		return nil, nil
+	}
+	return f.openEgress(w)
+}
+
+func (f *fakeTerms) Spent(acp.SessionID) string { return "" }
+
+func (f *fakeTerms) Cost(session acp.SessionID, cwd string) *acp.Cost {
+	if f.cost == nil {
+		return nil
+	}
+	return f.cost(session, cwd)
 }
 
 func (r *rig) openModel(w confine.Way) (confine.Model, error) {

@@ -34,7 +34,7 @@ func TestHonest(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			resp := &acp.PromptResponse{StopReason: tt.agents, Usage: []byte("{}")}
-			got := (&backend{model: tt.model}).honest(resp)
+			got := (&backend{place: &confine.Place{Model: tt.model}}).honest(resp)
 			if got.StopReason != tt.want || string(got.Usage) != "{}" || resp.StopReason != tt.agents {
 				t.Errorf("%s, want %s", got.StopReason, tt.want)
 			}
@@ -79,7 +79,7 @@ func TestAnErrorSaysWhatBecameOfTheCall(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &backend{
-				model: tt.model, agent: &fakeAgent{name: "duck"}, ctx: t.Context(),
+				place: &confine.Place{Model: tt.model}, agent: &fakeAgent{name: "duck"}, ctx: t.Context(),
 				conv: &fakeConv{done: make(chan struct{})}, sb: &fakeSandbox{done: make(chan struct{})},
 			}
 			_, err := answer{err: tt.err}.result(b, began)

@@ -12,35 +12,10 @@ import (
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
-// readPolicy is the policy of the session's project as it is now.
-func (b *backend) readPolicy() (err error) {
-	b.policy = confine.Policy{Policy: policy.Default()}
-	if read := b.s.r.opts.Policy; read != nil {
-		b.policy, err = read(b.s.cwd)
-	}
-	return err
-}
-
-// rules are those of the sandbox; nil when the router has none.
-func (b *backend) rules() *sandbox.Rules {
-	r := b.s.r.opts.Rules
-	if r == nil {
-		return nil
-	}
-	return &sandbox.Rules{Own: r.Own, Optional: r.Optional, Writes: b.policy.Writes, Denied: b.denied}
-}
-
-// examine finds out what the rules close, and what git keeps of it, before
-// anything hostile runs in the sandbox, and does what the policy says about that.
-func (b *backend) examine() (err error) {
-	e := confine.Examination{Driver: b.driver, Spec: b.made, StateDir: b.s.r.opts.StateDir, Git: b.policy.Git}
-	b.examined, err = e.Examine(b.ctx, b.sb)
-	return err
-}
-
-// examineAgain does so for what has come to git since, before a turn.
-func (b *backend) examineAgain(ctx context.Context) error {
-	said, err := b.examined.Again(ctx)
+// check does, before a turn, for what has come to the sandbox since the last, what the
+// policy says.
+func (b *backend) check(ctx context.Context) error {
+	said, err := b.place.Check(ctx)
 	for _, text := range said {
 		b.s.notice("warning", text)
 	}
@@ -50,7 +25,7 @@ func (b *backend) examineAgain(ctx context.Context) error {
 // sayPolicy tells the person, before the first prompt, what the agent does not see
 // and cannot do.
 func (b *backend) sayPolicy() {
-	if !b.examined.Surveyed() {
+	if !b.place.Examined.Surveyed() {
 		return
 	}
 	for _, n := range b.policyNotices() {
@@ -61,19 +36,19 @@ func (b *backend) sayPolicy() {
 // policyNotices are what sayPolicy says. There is a survey.
 func (b *backend) policyNotices() []notice {
 	all := []notice{{"info", fmt.Sprintf("In this %s sandbox %s; %s; %s cannot be written. All of it: gander policy show.",
-		b.driver.Name(), b.sayNetwork(), b.examined.SayClosed(), b.sayProtected())}}
-	for _, text := range b.examined.GitNotices() {
+		b.driver.Name(), b.sayNetwork(), b.place.Examined.SayClosed(), b.sayProtected())}}
+	for _, text := range b.place.Examined.GitNotices() {
 		all = append(all, notice{"warning", text})
 	}
-	if n := len(b.policy.Refused); n > 0 {
+	if n := len(b.place.Policy.Refused); n > 0 {
 		all = append(all, notice{"warning", fmt.Sprintf("The project's .gander.json asks for more than you allow and does not get it: %s. See gander policy check; gander policy trust grants it.",
-			confine.SomeOf(requests(b.policy.Refused), n))})
+			confine.SomeOf(requests(b.place.Policy.Refused), n))})
 	}
 	return all
 }
 
 func (b *backend) sayNetwork() string {
-	n := b.policy.Network
+	n := b.place.Policy.Network
 	if !n.Open() {
 		return "nothing but the model can be reached"
 	}
@@ -91,7 +66,7 @@ func (b *backend) sayProtected() string {
 		"git": "git's configuration and hooks", "hooks": "hook managers'", "editor": "editors'", "agent": "agents'", "shell": "shells' files", "ci": "CI files",
 	}
 	var names []string
-	for _, g := range b.policy.Writes.Groups() {
+	for _, g := range b.place.Policy.Writes.Groups() {
 		names = append(names, words[g])
 	}
 	if len(names) == 0 {

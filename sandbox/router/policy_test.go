@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 // TestRefusedPrompt: a client can tell a prompt that the policy refuses from one that failed.
 func TestRefusedPrompt(t *testing.T) {
 	r := newRig(t, func(r *rig) {
-		r.opts.Policy = func(string) (confine.Policy, error) {
+		r.terms.policy = func(string) (confine.Policy, error) {
 			p := policy.Default()
 			p.Git = policy.GitRefuse // which a sandbox without rules cannot keep
 			return confine.Policy{Policy: p}, nil
@@ -34,7 +33,7 @@ func TestRefusedPrompt(t *testing.T) {
 // see, with names that somebody else chose made harmless; once.
 func TestPolicyIsSaid(t *testing.T) {
 	r := newRig(t, func(r *rig) {
-		r.opts.Policy = func(string) (confine.Policy, error) {
+		r.terms.policy = func(string) (confine.Policy, error) {
 			p := policy.Default()
 			p.Network.Presets = []string{"go"}
 			return confine.Policy{Policy: p, Refused: []policy.Request{{Key: "network.allow", Value: "evil\x1b.example:443"}}}, nil
@@ -47,8 +46,9 @@ func TestPolicyIsSaid(t *testing.T) {
 	s.mu.Lock()
 	before := len(s.pending)
 	s.mu.Unlock()
-	b := &backend{s: s, driver: r.opts.Drivers[0], sb: closing{}, ctx: t.Context()}
-	if err := errors.Join(b.readPolicy(), b.examine()); err != nil {
+	b := &backend{s: s, driver: r.opts.Drivers[0], place: &confine.Place{}}
+	b.place.Policy, _ = r.terms.Policy(s.cwd)
+	if b.place.Examined, err = (confine.Examination{Driver: b.driver, Git: policy.GitWarn}).Examine(t.Context(), closing{}); err != nil {
 		t.Fatal(err)
 	}
 	b.sayPolicy()

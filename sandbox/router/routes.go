@@ -45,22 +45,9 @@ type Options struct {
 	Permissions *permit.Store
 	// Choose, when set, gives the defaults for a project instead of Agent and Sandbox.
 	Choose func(cwd string) (Choice, error)
-	// OpenModel opens the way to the model for an agent.
-	OpenModel func(confine.Way) (confine.Model, error)
-	// Spent says in words what a session's model calls have used; may be nil.
-	Spent func(acp.SessionID) string
-	// Cost is what a session's model calls have cost, where it is known; may be nil.
-	Cost func(session acp.SessionID, cwd string) *acp.Cost
-	// OpenEgress opens the way to other hosts; nil, or a nil Egress, means that there is none.
-	OpenEgress func(confine.Way) (confine.Egress, error)
-	// Rules close files in every sandbox; Denied is the router's own. Nil closes none.
-	Rules *sandbox.Rules
-	// Canaries says for a project what happens when content of its closed files is
-	// seen on its way out: confine.CanariesShow, CanariesStop or CanariesOff, as without it.
-	Canaries func(cwd string) string
-	// Policy is what the sandboxes of a project may do, asked whenever one is made; nil
-	// is policy.Default.
-	Policy func(cwd string) (confine.Policy, error)
+	// Terms are what sandboxes are opened under, asked whenever one is made. Denied of
+	// their rules is the router's own.
+	Terms confine.Terms
 	// Changes says where what files were before a turn is kept, and how much of it; the
 	// router fills in the project. Nil compares no files.
 	Changes *changes.Options

@@ -71,8 +71,8 @@ func TestLogout(t *testing.T) {
 	r = newRig(t, func(r *rig) {
 		withSetup(r)
 		r.opts.Setup.Logout = func() error { key.Store(false); return nil }
-		open := r.opts.OpenModel
-		r.opts.OpenModel = func(way confine.Way) (confine.Model, error) {
+		open := r.terms.openModel
+		r.terms.openModel = func(way confine.Way) (confine.Model, error) {
 			if !key.Load() {
 				return nil, errNoKey
 			}

@@ -140,8 +140,8 @@ func (sp *spare) open(r *Router, b *backend) error {
 	sp.dir = dir
 	home := filepath.Join(dir, homeDir)
 	if err = os.Mkdir(home, 0o700); err == nil {
-		sp.spec = sp.own(b.spec(home), id)
-		err = confine.GiveGitStore(&sp.spec, b.policy.Git, confine.GitStore(home))
+		sp.spec, err = b.place.Fit(home)
+		sp.spec = sp.own(sp.spec, id)
 	}
 	if err == nil {
 		sp.sb, err = sp.driver.Create(r.ctx, sp.spec)
@@ -255,16 +255,16 @@ func (sp *spare) discard(r *Router) {
 	}
 }
 
-// useSpare makes the spare that came with the session b's sandbox, if it is what b
-// would make now and still lives. It is asked once.
-func (b *backend) useSpare() bool {
+// useSpare returns the sandbox of the spare that came with the session, if it is what a
+// place would make now and still lives; nil if not. It is asked once.
+func (b *backend) useSpare(p *confine.Place) (sandbox.Sandbox, sandbox.Spec) {
 	s := b.s
 	sp := s.takeSpare()
 	if sp == nil {
-		return false
+		return nil, sandbox.Spec{}
 	}
-	want := b.spec(sp.spec.Home)
-	if err := confine.GiveGitStore(&want, b.policy.Git, confine.GitStore(sp.spec.Home)); err != nil {
+	want, err := p.Fit(sp.spec.Home)
+	if err != nil {
 		s.log.Debug("taking the sandbox made ahead", "err", err)
 	}
 	alive := true
@@ -275,16 +275,15 @@ func (b *backend) useSpare() bool {
 	}
 	if !alive || b.agent.Name() != sp.agent.Name() || b.driver.Name() != sp.driver.Name() || !sameSandbox(want, sp.spec) {
 		sp.discard(s.r)
-		return false
+		return nil, sandbox.Spec{}
 	}
 	if err := s.takeHome(b.agent, sp.dir); err != nil {
 		s.log.Debug("taking the sandbox made ahead", "err", err)
 		sp.discard(s.r)
-		return false
+		return nil, sandbox.Spec{}
 	}
 	sp.user.Store(&want)
-	b.sb, b.made = sp.sb, want
-	return true
+	return sp.sb, want
 }
 
 func (s *session) takeSpare() *spare {

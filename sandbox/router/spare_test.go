@@ -21,7 +21,7 @@ func spareRig(t *testing.T, adjust func(*rig)) *rig {
 	t.Helper()
 	return newRig(t, func(r *rig) {
 		r.opts.Spares, r.opts.SpareAfter = 1, time.Millisecond
-		r.opts.Rules = &sandbox.Rules{Own: "/own"}
+		r.terms.rules = &sandbox.Rules{Own: "/own"}
 		if adjust != nil {
 			adjust(r)
 		}
@@ -123,7 +123,7 @@ func TestSpareIsOfNoUse(t *testing.T) {
 		"other mounts": {before: func(_ *testing.T, _ *rig, sp *spare) {
 			sp.spec.Mounts = append(sp.spec.Mounts, sandbox.Mount{Path: "/elsewhere"})
 		}},
-		"other rules": {before: func(_ *testing.T, r *rig, _ *spare) { r.router.opts.Rules = &sandbox.Rules{Own: "/other"} }},
+		"other rules": {before: func(_ *testing.T, r *rig, _ *spare) { r.terms.rules = &sandbox.Rules{Own: "/other"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := spareRig(t, nil)

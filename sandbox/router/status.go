@@ -38,8 +38,8 @@ func commandStatus(_ context.Context, call commandCall) (string, error) {
 	if o := optionByID(now.options, optionModel); o != nil {
 		line("model", "`%s`", currentValue(o))
 	}
-	if s.r.opts.Spent != nil {
-		line("model use", "%s", s.r.opts.Spent(s.id))
+	if spent := s.r.opts.Terms.Spent(s.id); spent != "" {
+		line("model use", "%s", spent)
 	}
 	if mode := now.mode(); mode != "" {
 		line("mode", "%s", mode)

@@ -14,7 +14,7 @@ import (
 
 // What rules refuse inside is told once, in words that say why.
 func TestDenials(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.opts.Rules = &sandbox.Rules{Own: "/own", Optional: true} })
+	r := newRig(t, func(r *rig) { r.terms.rules = &sandbox.Rules{Own: "/own", Optional: true} })
 	s := r.open(t)
 	r.journal.wait(t, "open duck mode= model= resume=", 1)
 	spec := r.driver.last().spec

@@ -166,14 +166,11 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 		b.stop() // what cannot be marked cannot be cleaned up after
 		return nil, acp.Internal(fmt.Sprintf("the sandbox does not work any more (%v); the next prompt starts a fresh one and goes on with this conversation", err), nil)
 	}
-	switch err := b.examineAgain(t.ctx); {
+	switch err := b.check(t.ctx); {
 	case t.ctx.Err() != nil:
 		return nil, t.ctx.Err()
 	case err != nil:
 		return nil, acp.Internal(fmt.Sprintf("the agent was not asked: %v", err), nil)
-	}
-	if err := t.s.leaks.Wait(t.ctx); err != nil {
-		return nil, err
 	}
 	before := t.s.files.begin(t)
 	b.relay.begin(t, before)
@@ -253,7 +250,7 @@ type failer interface {
 
 // callFailed is why the model call failed that an agent's error is about.
 func (b *backend) callFailed(asked time.Time) (why string, refused bool) {
-	if m, ok := b.model.(failer); ok {
+	if m, ok := b.place.Model.(failer); ok {
 		return m.LastFailure(asked)
 	}
 	return "", false
@@ -285,7 +282,7 @@ func (b *backend) honest(resp *acp.PromptResponse) *acp.PromptResponse {
 		known := *resp
 		known.StopReason, resp = acp.StopEndTurn, &known
 	}
-	m, ok := b.model.(finisher)
+	m, ok := b.place.Model.(finisher)
 	if !ok || resp.StopReason != acp.StopEndTurn || m.LastFinish() != "length" {
 		return resp
 	}
