@@ -233,7 +233,7 @@ func TestAcpxPermission(t *testing.T) {
 func TestAcpxTimeout(t *testing.T) {
 	w := newWorld(t, home, 0)
 	x := newAcpx(t, w)
-	m := mark(0)
+	m := mark(t, 0)
 	x.run(t, acpxTimeout, "--timeout", "5", "--approve-all", "exec", script(t, w.markedCommand(m, escapes[0].command), says("done")))
 	eventually(t, "what the turn ran to be gone", func() bool { return len(marked(t, m)) == 0 })
 	x.run(t, acpxUsage, "exec")

@@ -27,10 +27,14 @@ var escapes = []struct{ name, command string }{
 }
 
 // A mark is unique among everything that runs on this machine.
-func mark(n int) string { return fmt.Sprintf("%s%d_%d", markPrefix, time.Now().UnixNano(), n) }
+func mark(t *testing.T, n int) string {
+	return fmt.Sprintf("%s%d_%d", marks(t), time.Now().UnixNano(), n)
+}
 
-// All marks of this run begin alike.
-var markPrefix = fmt.Sprintf("gander_e2e_mark_%d_", os.Getpid())
+// marks returns how all marks of a test begin.
+func marks(t *testing.T) string {
+	return fmt.Sprintf("gander_e2e_mark_%d_%s_", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "_"))
+}
 
 func (w *world) markedCommand(mark, command string) step {
 	return w.shell("export GANDER_E2E_MARK=" + mark + "; " + command)
@@ -68,7 +72,7 @@ func TestCancelShell(t *testing.T) {
 		took := durations{}
 		repeat(t, w, w.cancels(t, shellShare), func(s *session, n int) {
 			escape := escapes[n%len(escapes)]
-			m := mark(n)
+			m := mark(t, n)
 			p := s.prompt(script(t, w.markedCommand(m, escape.command), says("not reached")))
 			p.until("the command to have escaped: "+escape.name, func(u update) bool { return strings.Contains(u.text(), "ready") })
 			// A process has no environment for the moment of its exec, hence the patience.
@@ -85,7 +89,7 @@ func TestCancelWhileTheModelHangs(t *testing.T) {
 		took := durations{}
 		repeat(t, w, w.cancels(t, modelShare), func(s *session, n int) {
 			// A tool first, so that there is something to leave behind.
-			m := mark(n)
+			m := mark(t, n)
 			background := w.markedCommand(m, "setsid sleep 600 </dev/null >/dev/null 2>&1 & echo ready")
 			p := s.prompt(script(t, background, step{"hang": "forever"}))
 			if err := w.model.WaitHanging(soon(t), 1); err != nil {
@@ -111,7 +115,7 @@ func TestCancelWhileAPermissionWaits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			m := mark(n)
+			m := mark(t, n)
 			p := s.prompt(script(t, w.markedCommand(m, "echo ready; sleep 600"), says("not reached")))
 			asked[s.editor]++
 			s.permission(asked[s.editor])
@@ -177,7 +181,7 @@ func endOnce(t *testing.T, w *world, n int, end func(*editor)) time.Duration {
 	e.dies = true
 	e.initialize()
 	s := e.session(w.mkdir("project"))
-	m := mark(n)
+	m := mark(t, n)
 	p := s.prompt(script(t, w.markedCommand(m, escapes[n%len(escapes)].command)))
 	p.until("the command to have escaped", func(u update) bool { return strings.Contains(u.text(), "ready") })
 	below := w.below(e)
@@ -213,7 +217,7 @@ func TestCancelRequest(t *testing.T) {
 		e := w.gander(nil)
 		e.initialize()
 		s := e.session(w.mkdir("project"))
-		m := mark(0)
+		m := mark(t, 0)
 		p := s.prompt(script(t, w.markedCommand(m, escapes[0].command)))
 		p.until("the command to run", func(u update) bool { return strings.Contains(u.text(), "ready") })
 		e.do("abort", map[string]any{"n": p.n})
@@ -234,7 +238,7 @@ func TestCancelWhileTheEditorDoesNotRead(t *testing.T) {
 		e := w.gander(nil)
 		e.initialize()
 		s := e.session(w.mkdir("project"))
-		m := mark(0)
+		m := mark(t, 0)
 		p := s.prompt(script(t, step{"tokens": 20000}, w.markedCommand(m, "sleep 600")))
 		p.until("the first words", func(u update) bool { return u.SessionUpdate == "agent_message_chunk" })
 		e.do("stopReading", nil)
@@ -265,7 +269,7 @@ func repeat(t *testing.T, w *world, times int, f func(s *session, n int)) {
 		f(s, n)
 		if n%perEditor == perEditor-1 || n == times-1 {
 			// Once more, for what was in the middle of an exec when it was looked for.
-			if left := marked(t, markPrefix); len(left) > 0 {
+			if left := marked(t, marks(t)); len(left) > 0 {
 				t.Errorf("after %d turns there is still %v", n+1, left)
 			}
 		}

@@ -218,44 +218,46 @@ func TestExits(t *testing.T) {
 		"a door":     fmt.Sprintf(`{"sandbox": {"image": "debian:bookworm-slim"}, "policy": {"network": {"allow": ["example.com", %q, %q]}}}`, site, name),
 	} {
 		t.Run(name, func(t *testing.T) {
-			inCells(t, func(t *testing.T, w *world) {
-				w.write(w.mkdir("gander"), "config.json", config)
-				project := w.mkdir("project")
-				if err := copyFile(program, filepath.Join(project, "exits")); err != nil {
-					t.Fatal(err)
-				}
-				w.own(filepath.Join(project, "exits"))
-				before, knocked, visited, asked := packets.of(""), knocks.count(), visits.count(), names.count()
-				command := append([]string{needGander(t), "sandbox", "exec", "--sandbox", w.cell.driver.name, "--cwd", project, "--", "./exits"}, args...)
-				said, code := w.run(t, w.ganderEnv(nil), command...)
-				if code != 0 || !strings.Contains(said, "all tried") {
-					t.Fatalf("inside, the catalogue ended with %d:\n%s", code, said)
-				}
-				if n := packets.of("") - before; n != 0 {
-					t.Errorf("%d packets left:\n%s", n, said)
-				}
-				if n := knocks.count() - knocked; n != 0 {
-					t.Errorf("%d connections to sockets outside:\n%s", n, said)
-				}
-				if n := names.count() - asked; n != 0 {
-					t.Errorf("%d visits by a name of an address that is not public:\n%s", n, said)
-				}
-				door, redirects := strings.Contains(config, "allow"), 0
-				if door {
-					redirects = 2
-				}
-				if n := visits.count() - visited; n != redirects {
-					t.Errorf("%d visits to the site that redirects, want %d:\n%s", n, redirects, said)
-				}
-				if n := strings.Count(said, ": 403 Forbidden: "); door && n != 3 {
-					t.Errorf("%d of 3 attempts through an allowed host were refused by the door:\n%s", n, said)
-				}
-				for line := range strings.Lines(said) {
-					if strings.HasSuffix(line, ": OUT\n") {
-						t.Errorf("inside: %s", line)
+			for _, s := range spots(t) { // one after the other: the machine's packets are counted
+				s.run(t, func(t *testing.T, w *world) {
+					w.write(w.mkdir("gander"), "config.json", config)
+					project := w.mkdir("project")
+					if err := copyFile(program, filepath.Join(project, "exits")); err != nil {
+						t.Fatal(err)
 					}
-				}
-			})
+					w.own(filepath.Join(project, "exits"))
+					before, knocked, visited, asked := packets.of(""), knocks.count(), visits.count(), names.count()
+					command := append([]string{needGander(t), "sandbox", "exec", "--sandbox", w.cell.driver.name, "--cwd", project, "--", "./exits"}, args...)
+					said, code := w.run(t, w.ganderEnv(nil), command...)
+					if code != 0 || !strings.Contains(said, "all tried") {
+						t.Fatalf("inside, the catalogue ended with %d:\n%s", code, said)
+					}
+					if n := packets.of("") - before; n != 0 {
+						t.Errorf("%d packets left:\n%s", n, said)
+					}
+					if n := knocks.count() - knocked; n != 0 {
+						t.Errorf("%d connections to sockets outside:\n%s", n, said)
+					}
+					if n := names.count() - asked; n != 0 {
+						t.Errorf("%d visits by a name of an address that is not public:\n%s", n, said)
+					}
+					door, redirects := strings.Contains(config, "allow"), 0
+					if door {
+						redirects = 2
+					}
+					if n := visits.count() - visited; n != redirects {
+						t.Errorf("%d visits to the site that redirects, want %d:\n%s", n, redirects, said)
+					}
+					if n := strings.Count(said, ": 403 Forbidden: "); door && n != 3 {
+						t.Errorf("%d of 3 attempts through an allowed host were refused by the door:\n%s", n, said)
+					}
+					for line := range strings.Lines(said) {
+						if strings.HasSuffix(line, ": OUT\n") {
+							t.Errorf("inside: %s", line)
+						}
+					}
+				})
+			}
 		})
 	}
 }

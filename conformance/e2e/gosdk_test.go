@@ -352,7 +352,7 @@ func (c *goClient) cancels(t *testing.T, w *world, s acp.NewSessionResponse) {
 	if _, err := c.conn.SetSessionMode(soon(t), acp.SetSessionModeRequest{SessionId: s.SessionId, ModeId: acp.SessionModeId(w.cell.free)}); err != nil {
 		t.Fatal(err)
 	}
-	m := mark(0)
+	m := mark(t, 0)
 	turn := c.prompt(t, s.SessionId, w.markedCommand(m, escapes[0].command))
 	c.await(t, "the command to run", func() bool { return strings.Contains(c.output.String(), "ready") })
 	if err := c.conn.Cancel(soon(t), acp.CancelNotification{SessionId: s.SessionId}); err != nil {

@@ -21,7 +21,7 @@ func TestServersOfTheEditor(t *testing.T) {
 		project, outside := w.mkdir("project"), w.mkdir("outside")
 		e := w.gander(nil)
 		e.initialize()
-		m := mark(0)
+		m := mark(t, 0)
 		var opened struct{ SessionID string }
 		err := e.request("session/new", map[string]any{"cwd": project, "mcpServers": []any{
 			map[string]any{"name": "outside", "command": needGander(t), "args": []string{"mcp", "developer"}, "env": []any{map[string]string{"name": "GANDER_E2E_MARK", "value": m}}},

@@ -136,9 +136,11 @@ func spots(t *testing.T) []spot {
 	return r.check
 }
 
-// inCells runs a test in the cells that the table has for it.
+// inCells runs a test in the cells that the table has for it, one after the other, beside
+// other tests: each has its own home, model and project.
 func inCells(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
+	t.Parallel()
 	for _, s := range spots(t) {
 		s.run(t, f)
 	}

@@ -47,7 +47,7 @@ func TestDeveloperTools(t *testing.T) {
 		}
 		onlyDeveloper(t, w)
 
-		m := mark(0)
+		m := mark(t, 0)
 		p := s.prompt(script(t, step{"tool": shell, "args": map[string]any{
 			"command": "export GANDER_E2E_MARK=" + m + "; trap '' TERM; (setsid sleep 600 &); echo ready; sleep 600; true",
 		}}, says("not reached")))
