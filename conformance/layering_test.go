@@ -52,6 +52,28 @@ var strangers = [][]string{
 	{"sandbox/confine", "sandbox/opencode"},
 }
 
+// floors are the packages of gander's commands, from the top. One imports only those on
+// floors below its own: families of commands, side by side, meet in main only.
+var floors = [][]string{
+	{"cmd/gander"},
+	commandsIn("agents", "conformancecmd", "demo", "doctor", "editor", "mcpcmd", "policycmd", "sandboxcmd", "session", "setup", "unattended"),
+	commandsIn("install"),
+	commandsIn("wire"),
+	commandsIn("show"),
+	commandsIn("cli"),
+	commandsIn("config"),
+	commandsIn("clients", "early", "logging", "replay"),
+	commandsIn("redact"),
+}
+
+// commandsIn returns the folders of packages below cmd/gander/internal.
+func commandsIn(names ...string) []string {
+	for i, name := range names {
+		names[i] = "cmd/gander/internal/" + name
+	}
+	return names
+}
+
 // Packages that import nothing of ours.
 var leaves = []string{
 	"acp", "conformance/harness", "conformance/model", "conformance/sitetest", "sandbox/outbound/doorway", "sandbox/rules/ignore", "sandbox/rules/permit", "sandbox/rules/policy", "sandbox/skills", "sandbox/telemetry",
@@ -127,6 +149,14 @@ func TestLayeringFindsPlantedImports(t *testing.T) {
 		{"upward from a test", "acp/a_test.go", module + "/sandbox", true},
 		{"downward", "cmd/gander/a.go", module + "/sandbox/drivers/local", false},
 		{"own folder", "sandbox/goose/a.go", module + "/sandbox/agents/acpagent", false},
+		{"a command's family downward", "cmd/gander/internal/doctor/a.go", module + "/cmd/gander/internal/wire", false},
+		{"a command's family upward", "cmd/gander/internal/doctor/a.go", module + "/cmd/gander", true},
+		{"two families", "cmd/gander/internal/editor/a.go", module + "/cmd/gander/internal/setup", true},
+		{"two families in a test", "cmd/gander/internal/editor/a_test.go", module + "/cmd/gander/internal/setup", true},
+		{"the wiring in what families share", "cmd/gander/internal/show/a.go", module + "/cmd/gander/internal/wire", true},
+		{"the terminal in what commands share", "cmd/gander/internal/cli/a.go", module + "/cmd/gander/internal/show", true},
+		{"a family in the wiring", "cmd/gander/internal/wire/a.go", module + "/cmd/gander/internal/install", true},
+		{"a family without a floor", "cmd/gander/internal/a/a.go", module + "/cmd/gander/internal/cli", true},
 		{"an unknown top folder", "util/a.go", "fmt", true},
 		{"a leaf that imports", "sandbox/rules/policy/a.go", module + "/acp", true},
 		{"strangers", "sandbox/goose/a.go", module + "/sandbox/opencode", true},
@@ -300,6 +330,8 @@ func objectionOurs(f goFile, target string) string {
 		return dir + " imports nothing of ours"
 	case slices.Index(layers, from) > slices.Index(layers, to):
 		return "imports point to the right in " + strings.Join(layers, " → ")
+	case within(dir, "cmd/gander") && within(target, "cmd/gander") && floorOf(dir) >= floorOf(target):
+		return "a family of commands imports floors below its own only; see floors"
 	case !f.forTests() && areStrangers(dir, target):
 		return "these two meet in cmd only"
 	case !f.forTests() && floor(dir) > floor(target) && floor(target) >= 0:
@@ -328,6 +360,16 @@ func floor(dir string) int {
 func mayImport(dir, target string) bool {
 	homes, bound := importers[target]
 	return !bound || within(dir, target) || slices.ContainsFunc(homes, func(h string) bool { return within(dir, h) })
+}
+
+// floorOf returns the floor of a package of commands; a package without one is below all,
+// so that it imports no other.
+func floorOf(dir string) int {
+	i := slices.IndexFunc(floors, func(floor []string) bool { return slices.Contains(floor, dir) })
+	if i < 0 {
+		return len(floors)
+	}
+	return i
 }
 
 func areStrangers(a, b string) bool {

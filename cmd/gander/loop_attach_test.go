@@ -13,13 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"gander.dev/gander/acp"
-	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/sandbox/telemetry"
-	"gander.dev/gander/sandbox/unattended/keeper"
-	"gander.dev/gander/sessions"
 )
 
 // attachPatience bounds what should happen soon; the machine may be busy.
@@ -219,36 +215,8 @@ func gander(t *testing.T, home string, args ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), attachPatience)
 	defer cancel()
 	var said strings.Builder
-	streams := stdio{strings.NewReader(""), &said, &said}
-	if code := run(ctx, args, streams, []string{"HOME=" + home, "GANDER_HOME=" + home}, nil); code != exitDone {
+	streams := cli.Stdio{In: strings.NewReader(""), Out: &said, Err: &said}
+	if code := runGander(ctx, args, streams, []string{"HOME=" + home, "GANDER_HOME=" + home}, nil); code != cli.ExitDone {
 		t.Fatalf("gander %s: exit code %d; it said:\n%s", strings.Join(args, " "), code, said.String())
-	}
-}
-
-// The session of a run that goes on without a control plane is not deleted either.
-func TestDeletableOffline(t *testing.T) {
-	home := t.TempDir()
-	dir, err := keeper.RunDir(home, "run-1")
-	if err == nil {
-		err = dir.Write(keeper.Spec{RunID: "run-1", SessionID: "session-1", Agent: "goose", Workspace: home, Desired: keeper.Running}, "token")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &loops{home: home, secrets: newSecrets(nil), runs: map[acp.SessionID]string{}}
-	info := &sessions.Info{ID: "session-1", Origin: sessions.OriginLoop}
-	if err := router.Deletable(t.Context(), l, info); err != nil {
-		t.Errorf("nobody keeps the run, and its session cannot be deleted: %v", err)
-	}
-	lock := flock.New(filepath.Join(dir.Path, "keeper.lock")) // as its keeper
-	if err := lock.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lock.Unlock() }()
-	if err := router.Deletable(t.Context(), l, info); err == nil || !strings.Contains(err.Error(), "the loop run-1, which is going on; stop it first") {
-		t.Errorf("the session of a run that is kept can be deleted: %v", err)
-	}
-	if err := router.Deletable(t.Context(), l, &sessions.Info{ID: "session-1"}); err != nil {
-		t.Errorf("an ordinary session cannot be deleted: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gander.dev/gander/cmd/gander/internal/demo"
 	"gander.dev/gander/conformance/model"
 )
 
@@ -54,7 +55,7 @@ func TestMCPCancel(t *testing.T) {
 		c.awaitMarked()
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"enough"}}`)
 		c.expect(`"id":7,"error":{"code":-32603,"message":"Shell command was cancelled by user"}`)
-		if left, _ := processes(c.marker); len(left) > 0 {
+		if left, _ := demo.Processes(c.marker); len(left) > 0 {
 			t.Fatalf("answered before all was gone: %q", left)
 		}
 	}

@@ -17,6 +17,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/demo"
 )
 
 // patience bounds what should happen soon; the machine may be busy.
@@ -138,7 +141,7 @@ func (c *child) signal(sig os.Signal) {
 func (c *child) insist(sig os.Signal) {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		if found, _ := processes(c.marker); !slices.Contains(found, "sleep "+c.marker) {
+		if found, _ := demo.Processes(c.marker); !slices.Contains(found, "sleep "+c.marker) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -168,7 +171,7 @@ func (c *child) nothingLeft() {
 	c.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		left, _ := processes(c.marker)
+		left, _ := demo.Processes(c.marker)
 		if len(left) == 0 {
 			return
 		}
@@ -220,7 +223,7 @@ func TestExecForwardsSignals(t *testing.T) {
 func (c *child) awaitMarked() {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		found, _ := processes(c.marker)
+		found, _ := demo.Processes(c.marker)
 		if slices.Contains(found, "sleep "+c.marker) {
 			return
 		}
@@ -391,7 +394,7 @@ func TestRunInterrupted(t *testing.T) {
 	c.expect("sessionId")
 	c.awaitMarked()
 	c.signal(os.Interrupt)
-	if code := c.wait(); code != exitInterrupted {
+	if code := c.wait(); code != cli.ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 	if !strings.Contains(c.stderr.String(), "gander: interrupted") {
@@ -412,7 +415,7 @@ func TestProbeInterrupted(t *testing.T) {
 		c.start([]string{"TMPDIR=" + temporary}, "sandbox", "probe", "--sandbox", "local", "--only", "files")
 		c.expect("blocked")
 		c.signal(sig)
-		if code := c.wait(); code != exitInterrupted {
+		if code := c.wait(); code != cli.ExitInterrupted {
 			t.Errorf("%v: exit code %d", sig, code)
 		}
 		if got := c.stderr.String(); got != "gander: interrupted\n" {
@@ -435,7 +438,7 @@ func TestRunInterruptedEarly(t *testing.T) {
 		c.start(env, "run", "hi")
 		time.Sleep(delay) // to hit different moments of the start; all must do
 		c.signal(os.Interrupt)
-		if code := c.wait(); code != exitInterrupted && code != -1 { // -1: before gander listened to signals
+		if code := c.wait(); code != cli.ExitInterrupted && code != -1 { // -1: before gander listened to signals
 			t.Errorf("after %s: exit code %d", delay, code)
 		}
 		c.nothingLeft()

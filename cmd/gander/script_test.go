@@ -21,6 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"gander.dev/gander/cmd/gander/internal/doctor"
 	"gander.dev/gander/conformance/model"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/inside/supervise"
@@ -163,12 +164,12 @@ func findings(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: findings")
 	}
 	var report struct {
-		Checks []check `json:"checks"`
+		Checks []doctor.Check `json:"checks"`
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &report))
 	var found strings.Builder
 	for _, c := range report.Checks {
-		if c.State == checkOK || strings.HasPrefix(c.ID, "docker.") || c.ID == checkKernel {
+		if c.State == doctor.CheckOK || strings.HasPrefix(c.ID, "docker.") || c.ID == doctor.CheckKernel {
 			continue
 		}
 		fmt.Fprintf(&found, "%s %s: %s\n", c.State, c.ID, c.What)
@@ -279,7 +280,7 @@ func compareIDs(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: cmpids FILE WANT")
 	}
 	var report struct {
-		Checks []check `json:"checks"`
+		Checks []doctor.Check `json:"checks"`
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &report))
 	var ids strings.Builder

@@ -7,11 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"gander.dev/gander/cmd/gander/internal/cli"
 )
 
 func commands(t *testing.T) []*cobra.Command {
 	t.Helper()
-	a := &app{stdio: stdio{strings.NewReader(""), io.Discard, io.Discard}, secrets: newSecrets(nil)}
+	a := &cli.App{Stdio: cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, Secrets: cli.NewSecrets(nil)}
 	var all []*cobra.Command
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -22,7 +24,7 @@ func commands(t *testing.T) []*cobra.Command {
 			}
 		}
 	}
-	walk(a.root())
+	walk(root(a))
 	if len(all) < 15 {
 		t.Fatalf("only %d commands: the test looks in the wrong place", len(all))
 	}
@@ -81,7 +83,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 					continue
 				}
 				wrong++
-				said := flagProblem(err)
+				said := cli.FlagProblem(err)
 				if strings.Contains(said, "strconv") || strings.Contains(said, "time:") || !strings.Contains(said, "--"+f.Name) || !strings.Contains(said, value) {
 					t.Errorf("%s: %s", c.CommandPath(), said)
 				}

@@ -1,0 +1,139 @@
+// Package agents lists and tries the agents and the endpoints of their models.
+package agents
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/install"
+	"gander.dev/gander/cmd/gander/internal/show"
+	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
+)
+
+// Command returns the command gander agent.
+func Command(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "list, test and install agents",
+	}
+	cmd.AddCommand(agentList(a), agentTest(a), install.Command(a))
+	cli.Group(cmd)
+	return cmd
+}
+
+// agentRow is an agent as gander agent list prints it.
+type agentRow struct {
+	Name    string   `json:"name"`
+	Ready   bool     `json:"ready"`
+	Command []string `json:"command,omitempty"`
+	// Missing says what is and how to get it.
+	Missing string `json:"missing,omitempty"`
+}
+
+func agentList(a *cli.App) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "the agents, and what each still needs",
+		Example: "  gander agent list\n  gander agent list --json",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rows := agentRows(cmd.Context(), a)
+			if asJSON {
+				return a.PrintJSON(rows)
+			}
+			w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
+			for _, r := range rows {
+				state := "ready: " + strings.Join(r.Command, " ")
+				if !r.Ready {
+					state = "not ready: " + r.Missing
+				}
+				fmt.Fprintf(w, "%s\t%s\n", r.Name, state)
+			}
+			return w.Flush()
+		},
+	}
+	cli.JSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func agentRows(ctx context.Context, a *cli.App) []agentRow {
+	var rows []agentRow
+	for _, ag := range wire.New(a).Agents() {
+		r := agentRow{Name: ag.Name(), Ready: true}
+		r.Command, _ = a.Config.FindAgent(ag.Name()) // Check says what is wrong with it
+		if err := ag.Check(ctx); err != nil {
+			r.Ready, r.Missing = false, err.Error()
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func agentTest(a *cli.App) *cobra.Command {
+	var driver string
+	cmd := &cobra.Command{
+		Use:   "test NAME",
+		Short: "start an agent in its sandbox and say what is missing",
+		Long: `test checks what an agent needs, starts it in a sandbox of an empty directory and opens
+a session there. It does not call the model; gander doctor does.`,
+		Example:           "  gander agent test goose\n  gander agent test opencode --sandbox docker",
+		ValidArgsFunction: cli.CompleteFirst(a.AgentsForShell),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.UsageError("name one agent, as in: gander agent test %s", cli.AgentNames()[0])
+			}
+			ag, err := wire.New(a).Agent(args[0])
+			if err != nil {
+				return err
+			}
+			if err := ag.Check(cmd.Context()); err != nil {
+				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+			}
+			return testAgent(cmd.Context(), a, ag, driver)
+		},
+	}
+	cmd.Flags().StringVar(&driver, "sandbox", "", "auto, local, docker or off (default: the configuration's, else auto)")
+	a.WeakerFlag(cmd)
+	cli.CompleteFlag(cmd, "sandbox", cli.SandboxChoices()...)
+	return cmd
+}
+
+func testAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, driver string) error {
+	w := wire.New(a)
+	model, err := w.Ways.OpenModel(confine.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.Log.Warn(text) }})
+	if err != nil {
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+	}
+	started := time.Now()
+	p := show.Watch(a, "starting "+ag.Name()+" in its sandbox")
+	sess, done, err := wire.OpenAgent(ctx, a, ag, model, driver)
+	p.Clear()
+	if err != nil {
+		return err
+	}
+	defer done()
+	state := sess.State()
+	fmt.Fprintf(a.Out, "%s opened a session in its sandbox after %s\n", ag.Name(), cli.RoundDuration(time.Since(started)))
+	if m := state.Modes; m != nil {
+		fmt.Fprintf(a.Out, "mode       %s\n", cli.Printable(m.CurrentModeID))
+	}
+	for _, o := range state.ConfigOptions {
+		if o.Category == acp.CategoryModel {
+			fmt.Fprintf(a.Out, "model      %s\n", cli.Printable(strings.Trim(string(o.CurrentValue), `"`)))
+		}
+	}
+	for _, n := range state.Notices {
+		fmt.Fprintln(a.Out, "warning   ", cli.Printable(n))
+	}
+	return nil
+}

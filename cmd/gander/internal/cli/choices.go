@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/goose"
+	"gander.dev/gander/sandbox/opencode"
+	"gander.dev/gander/sandbox/router"
+)
+
+// AgentNames and SandboxChoices are what there is to choose from, besides the
+// agents that a configuration adds.
+func AgentNames() []string { return []string{goose.Name, opencode.Name} }
+
+// KnownAgents are the agents that can be chosen: without a configuration those
+// that gander brings.
+func (a *App) KnownAgents() []string {
+	if a.Config == nil {
+		return AgentNames()
+	}
+	return a.Config.AgentNames()
+}
+
+func SandboxChoices() []string {
+	return []string{router.Auto, "local", docker.Name, sandbox.Off}
+}
+
+// WeakerFlag is the permission to do without the kernel's help.
+func (a *App) WeakerFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.Flags.AllowWeaker, "allow-weaker", false, "start also where less holds than promised: files and network, or closed files, are open")
+}
+
+// RouteFlags are the flags that choose who answers and where.
+func (a *App) RouteFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.Flags.Agent, "agent", "", "who answers: goose, opencode or an agent of the configuration (default: the configuration's, else goose)")
+	cmd.Flags().StringVar(&a.Flags.Sandbox, "sandbox", "", "where: auto, local, docker or off (default: the configuration's, else auto)")
+	a.WeakerFlag(cmd)
+	a.CompleteAgents(cmd)
+	CompleteFlag(cmd, "sandbox", SandboxChoices()...)
+}
+
+func TraceFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "trace", "", "append every frame, with its direction and time, to this file as JSON lines")
+}
+
+func CWDFlag(cmd *cobra.Command, cwd *string) {
+	cmd.Flags().StringVar(cwd, "cwd", ".", "the project's directory")
+}
+
+const UsualListen = "127.0.0.1:3000"

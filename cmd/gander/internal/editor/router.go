@@ -1,0 +1,59 @@
+package editor
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/rules/permit"
+	"gander.dev/gander/sessions"
+)
+
+func routerOptions(w *wire.Wiring, store *sessions.Store, runs *sessions.Runs) router.Options {
+	cfg := w.Config()
+	return router.Options{
+		Agents: w.Agents(), Agent: cfg.Agent,
+		Drivers: w.Drivers(), Sandbox: wire.ChosenDriver(cfg.Sandbox.Driver, runtime.GOOS),
+		Tools:          cfg.Tools,
+		Choose:         w.Choose,
+		Terms:          w.Ways,
+		Changes:        wire.KeepingOf(cfg),
+		Snapshots:      wire.SnapshotsDir(cfg),
+		Setup:          setupOffer(w),
+		Store:          store,
+		Permissions:    permit.Open(wire.PermissionsDir(cfg)),
+		AllowServers:   cfg.MCP.Allow,
+		ServerEnv:      serverEnv(w.Environ),
+		LearnSecrets:   w.Secrets.LearnAmong,
+		HideSecrets:    w.Secrets.HideIn,
+		Runs:           runs,
+		Loops:          w.Loops(),
+		StateDir:       cfg.Home,
+		HistoryLimit:   w.HistoryLimit,
+		SessionPrefix:  w.SessionPrefix,
+		ReadOnly:       cfg.Sandbox.ReadOnlyPaths,
+		Private:        []string{cfg.Model.APIKeyFile},
+		Version:        cli.Version,
+		CancelDeadline: time.Duration(cfg.CancelDeadline),
+		Spares:         int(cfg.Sandbox.Pool),
+		Log:            w.Log,
+	}
+}
+
+// serverEnv is what the editor's MCP servers, which run outside of the sandboxes, have
+// of gander's environment: what a program needs to be found and to find its files.
+// Keys are for the editor to pass.
+func serverEnv(environ []string) []string {
+	known := []string{
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME",
+		"SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "PATHEXT", "TEMP", "TMP", "COMSPEC", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE",
+	}
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains(known, strings.ToUpper(name))
+	})
+}

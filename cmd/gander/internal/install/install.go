@@ -1,0 +1,142 @@
+// Package install puts agents and images onto this machine.
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/show"
+	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox"
+)
+
+// Packages are the npm packages of the lock file that hold agents' programs, by
+// agent and platform.
+func Packages() map[string]map[string]string {
+	return map[string]map[string]string{
+		"goose":    {"linux/amd64": "@aaif/goose-binary-linux-x64"},
+		"opencode": {"linux/amd64": "opencode-linux-x64"},
+	}
+}
+
+// Command returns the command gander agent install.
+func Command(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "install NAME",
+		Short: "install the pinned version of an agent with npm",
+		Long: `install runs npm with gander's lock file, so that exactly the version is installed
+that gander is tested with, and puts it below gander's home. It replaces what it
+installed before when everything is there.`,
+		Example:           "  gander agent install goose",
+		ValidArgsFunction: cli.CompleteFirst(cli.AgentNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.UsageError("name one agent, as in: gander agent install %s", cli.AgentNames()[0])
+			}
+			if _, err := wire.New(a).Agent(args[0]); err != nil {
+				return err
+			}
+			return Agent(cmd.Context(), a, args[0])
+		},
+	}
+}
+
+func Agent(ctx context.Context, a *cli.App, name string) error {
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	if Packages()[name][platform] == "" {
+		return fmt.Errorf("there is no npm package of %s for %s; install it yourself and put it in PATH, or name it in GANDER_%s_CMD", name, platform, strings.ToUpper(name))
+	}
+	npm := a.LookPath("npm")
+	if npm == "" {
+		return fmt.Errorf("installing %s needs npm, which is not in PATH; install Node.js, or put %[1]s itself in PATH", name)
+	}
+	dir := a.Config.AgentDir(name)
+	fresh := fmt.Sprintf("%s.new-%s", dir, wire.RandomName())
+	defer func() { _ = os.RemoveAll(fresh) }() // only there when something failed
+	if err := writeNPM(fresh); err != nil {
+		return fmt.Errorf("installing %s: %w; %s", name, err, cli.HomeAdvice)
+	}
+	p := show.Watch(a, fmt.Sprintf("installing %s with npm in %s", name, dir))
+	if err := p.End(runNPM(ctx, a, npm, fresh, p)); err != nil {
+		return fmt.Errorf("installing %s: %w", name, err)
+	}
+	if _, err := os.Stat(filepath.Join(fresh, "node_modules", Packages()[name][platform])); err != nil {
+		return fmt.Errorf("installing %s: npm ended well, but its package is not there; run npm ping to see whether its registry is right", name)
+	}
+	if err := replaceDir(dir, fresh); err != nil {
+		return fmt.Errorf("installing %s: %w; %s", name, err, cli.HomeAdvice)
+	}
+	command, err := a.Config.FindAgent(name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out, "installed", dir)
+	if !strings.HasPrefix(command[0], dir) {
+		fmt.Fprintf(a.Out, "but gander uses %s, which comes first\n", command[0])
+	}
+	return nil
+}
+
+// runNPM installs what the lock file in dir says, and no more: no scripts are run.
+func runNPM(ctx context.Context, a *cli.App, npm, dir string, out io.Writer) error {
+	cmd := exec.CommandContext(ctx, npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+	cmd.Env = NPMEnvironment(a)
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("npm failed (%w); its own words are above", err)
+	}
+	return nil
+}
+
+// writeNPM makes dir a project of npm's with the pinned agents.
+func writeNPM(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, file := range []string{"package.json", "package-lock.json", ".npmrc"} {
+		raw, err := fs.ReadFile(sandbox.NPM, file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), raw, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceDir puts fresh in the place of dir, which may be in use: what runs from
+// the old one goes on.
+func replaceDir(dir, fresh string) error {
+	old := fresh + "-old"
+	if err := os.Rename(dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(fresh, dir); err != nil {
+		return errors.Join(err, os.Rename(old, dir))
+	}
+	return os.RemoveAll(old)
+}
+
+// NPMEnvironment is this environment without what is none of npm's business.
+func NPMEnvironment(a *cli.App) []string {
+	return slices.DeleteFunc(slices.Clone(a.Environ), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name == a.Config.Model.APIKeyEnv || slices.Contains([]string{"LLM_API_KEY", "CP_LLM_API_KEY"}, name)
+	})
+}

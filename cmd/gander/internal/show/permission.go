@@ -1,0 +1,162 @@
+package show
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/cmd/gander/internal/cli"
+)
+
+// asked is what is shown of the tool call that a permission is about.
+type asked struct {
+	Title   string          `json:"title"`
+	Kind    string          `json:"kind"`
+	Content json.RawMessage `json:"content"`
+}
+
+// RequestPermission implements acp.Client by the --approve policy.
+func (c *Terminal) RequestPermission(ctx context.Context, req *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+	var call asked
+	_ = json.Unmarshal(req.ToolCall, &call) // an unreadable call is asked about without a title
+	resp := c.decide(ctx, &call, req.Options)
+	if c.Flags.Format == formatJSON {
+		c.Mu.Lock()
+		defer c.Mu.Unlock()
+		c.printValue(map[string]any{"permission": map[string]any{"toolCall": req.ToolCall, "outcome": resp.Outcome}})
+	}
+	return resp, nil
+}
+
+func (c *Terminal) decide(ctx context.Context, call *asked, options []acp.PermissionOption) *acp.RequestPermissionResponse {
+	switch c.Flags.Approve {
+	case ApproveAll:
+		return c.allow(options)
+	case approveReads:
+		if call.Kind == "read" || call.Kind == "search" {
+			return c.allow(options)
+		}
+	case ApproveAsk:
+		if c.answers != nil {
+			return c.ask(ctx, call, options)
+		}
+	}
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	c.denied = fmt.Sprintf("--approve %s refused what the agent asked to do; allow more with --approve ask (on a terminal) or all", c.Flags.Approve)
+	if c.Flags.Approve == ApproveAsk {
+		c.denied = `the agent asked for a permission and nobody could be asked, as stdin is no terminal; give --approve reads or all, or answer "Always allow" on a terminal once`
+	}
+	c.Progress("✗ not allowed: " + cli.OneLine(call.Title))
+	return Choose(options, "reject_once", "reject_always")
+}
+
+func (c *Terminal) allow(options []acp.PermissionOption) *acp.RequestPermissionResponse {
+	return Choose(options, "allow_once", "allow_always")
+}
+
+// ask asks the person, again when the answer is none of the options. What is not
+// an answer allows nothing.
+func (c *Terminal) ask(ctx context.Context, call *asked, options []acp.PermissionOption) *acp.RequestPermissionResponse {
+	c.answers.turn.Lock() // one question at a time
+	defer c.answers.turn.Unlock()
+	for range 3 {
+		c.Mu.Lock()
+		c.question(call, options)
+		c.Mu.Unlock()
+		text, err := c.answers.next(ctx)
+		if ctx.Err() != nil {
+			return acp.CancelledOutcome()
+		}
+		if err != nil {
+			break
+		}
+		var n int
+		if _, err := fmt.Sscan(text, &n); err == nil && n >= 1 && n <= len(options) {
+			if strings.HasPrefix(options[n-1].Kind, "reject") {
+				c.deny("you did not allow what the agent asked to do; run it again to answer otherwise, or allow it with --approve reads or all")
+			}
+			return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: options[n-1].OptionID}}
+		}
+	}
+	c.deny("the agent asked for a permission and got no answer that is one of its options; run it again and answer with a number, or give --approve reads or all")
+	return Choose(options, "reject_once", "reject_always")
+}
+
+// deny notes why a permission was not given.
+func (c *Terminal) deny(why string) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	c.denied = why
+}
+
+// linesOfQuestion bounds what is shown of what is asked about.
+const linesOfQuestion = 40
+
+// question puts a question on the terminal, whatever the format. What the agent calls
+// things is on one line, where it looks like no other question or option. mu is held.
+func (c *Terminal) question(call *asked, options []acp.PermissionOption) {
+	c.breakFrom(inAnswer)
+	c.breakFrom(inThought)
+	out := c.App.Err
+	fmt.Fprintf(out, "? %s asks to use: %s\n", c.Agent, cli.Printable(cli.OneLine(call.Title)))
+	for _, line := range cli.Excerpt(ToolText(call.Content), linesOfQuestion) {
+		fmt.Fprintln(out, "  │ "+cli.Printable(line))
+	}
+	for i, o := range options {
+		fmt.Fprintf(out, "  %d) %s\n", i+1, cli.Printable(cli.OneLineOf(strings.ReplaceAll(o.Name, "_", " "))))
+	}
+	fmt.Fprintf(out, "Answer with a number (1-%d): ", len(options))
+}
+
+// Choose selects the agent's own option of the first kind that there is.
+func Choose(options []acp.PermissionOption, kinds ...string) *acp.RequestPermissionResponse {
+	for _, kind := range kinds {
+		for _, o := range options {
+			if o.Kind == kind {
+				return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: o.OptionID}}
+			}
+		}
+	}
+	return acp.CancelledOutcome()
+}
+
+// A lineSource reads lines when they are asked for, so that waiting for one can
+// be given up. A line that came too late answers the next question.
+type lineSource struct {
+	turn  sync.Mutex // held by who asks
+	in    io.Reader
+	once  sync.Once
+	lines chan string
+}
+
+func newLineSource(in io.Reader) *lineSource {
+	return &lineSource{in: in, lines: make(chan string)}
+}
+
+// next returns the next line; io.EOF when there is none.
+func (l *lineSource) next(ctx context.Context) (string, error) {
+	l.once.Do(func() { go l.read() }) // ends with the input, or with the process
+	select {
+	case line, ok := <-l.lines:
+		if !ok {
+			return "", io.EOF
+		}
+		return strings.TrimSpace(line), nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (l *lineSource) read() {
+	defer close(l.lines)
+	s := bufio.NewScanner(l.in)
+	for s.Scan() {
+		l.lines <- s.Text()
+	}
+}

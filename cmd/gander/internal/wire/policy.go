@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"path/filepath"
+	"slices"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
+)
+
+// Unkept says that what a policy closes is open on a system; empty where a sandbox
+// keeps it.
+func Unkept(system string) string {
+	if system != "windows" {
+		return ""
+	}
+	return "nothing closes files and hosts on Windows, where gander has no sandbox; run gander inside WSL"
+}
+
+// Policy implements confine.Settings. It has what a project's trusted file adds to what
+// drivers and agents have of the person's.
+func (w *Wiring) Policy(project string) (confine.Policy, error) {
+	person := w.Config()
+	if project == "" {
+		return confine.Policy{Policy: person.Policy}, nil
+	}
+	cfg, err := person.ForProject(project)
+	if err != nil {
+		return confine.Policy{}, err
+	}
+	if err := CheckShown(cfg); err != nil {
+		return confine.Policy{}, err
+	}
+	e := cfg.EffectivePolicy()
+	p := confine.Policy{Policy: e.Policy, Refused: e.Refused}
+	for _, path := range e.ReadOnlyPaths {
+		if !slices.Contains(person.Policy.ReadOnlyPaths, path) {
+			p.Mounts = append(p.Mounts, sandbox.Mount{Path: path})
+		}
+	}
+	known := person.SandboxEnvironment()
+	for _, v := range cfg.SandboxEnvironment() {
+		if !slices.Contains(known, v) {
+			p.Env = append(p.Env, v)
+		}
+	}
+	return p, nil
+}
+
+// PermissionsDir returns the directory of the answers that hold for good.
+func PermissionsDir(cfg *config.Config) string { return filepath.Join(cfg.Home, "permissions") }
+
+// CheckShown fails when sandboxes cannot show what the configuration has them show.
+func CheckShown(cfg *config.Config) error {
+	if cfg.Sandbox.Driver == sandbox.Off { // which shows everything
+		return nil
+	}
+	return cfg.CheckReadOnlyPaths()
+}

@@ -1,0 +1,26 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/sessions"
+)
+
+// SessionError is an error about a session with what to do about it, and the exit
+// code that is for it.
+func SessionError(ref string, err error) error {
+	switch {
+	case errors.Is(err, sessions.ErrNotFound):
+		return &cli.ExitError{Code: cli.ExitNoSession, Err: fmt.Errorf("there is no session %q; gander session list shows those that there are", ref)}
+	case errors.Is(err, sessions.ErrDamaged):
+		return &cli.ExitError{Code: cli.ExitNoSession, Err: err}
+	case errors.Is(err, sessions.ErrInUse):
+		return fmt.Errorf("session %s cannot be changed while it is in use: %w", ref, err)
+	}
+	return err
+}
+
+// KeyFileName is the file of the key in gander's home.
+const KeyFileName = "model.key"

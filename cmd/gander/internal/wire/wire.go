@@ -1,0 +1,409 @@
+// Package wire puts the product together. It alone knows which concrete drivers, agents
+// and stores there are.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/agents/acpagent"
+	"gander.dev/gander/sandbox/agents/custom"
+	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/drivers/local"
+	"gander.dev/gander/sandbox/goose"
+	"gander.dev/gander/sandbox/opencode"
+	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/router/changes"
+	"gander.dev/gander/sandbox/rules/ignore"
+	"gander.dev/gander/sandbox/rules/permit"
+	"gander.dev/gander/sessions"
+)
+
+// Wiring puts the product together: the only place that knows which concrete
+// agents, drivers and stores there are.
+type Wiring struct {
+	Log     *slog.Logger
+	Secrets *cli.Secrets
+	Environ []string
+	Ways    *confine.Ways
+	// HistoryLimit and SessionPrefix are flags of gander acp, see router.Options.
+	HistoryLimit  int
+	SessionPrefix string
+
+	// mu guards cfg, which changes with the configuration file.
+	mu  sync.Mutex
+	cfg *config.Config
+
+	opening  sync.Once
+	opened   *sessions.Store
+	openFail error
+}
+
+func New(a *cli.App) *Wiring {
+	return NewWiring(a, false)
+}
+
+// NewWiring returns a wiring; asks says that there is somebody to be asked about hosts.
+func NewWiring(a *cli.App, asks bool) *Wiring {
+	w := &Wiring{Log: a.Log, Secrets: a.Secrets, Environ: a.Environ, cfg: a.Config}
+	w.Ways = confine.NewWays(w, confine.WaysOptions{StateDir: a.Config.Home, Permissions: permit.Open(PermissionsDir(a.Config)), Asks: asks, Log: a.Log})
+	return w
+}
+
+func (w *Wiring) Config() *config.Config {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cfg
+}
+
+func (w *Wiring) SetConfig(cfg *config.Config) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cfg = cfg
+}
+
+// Agents are offered in this order.
+func (w *Wiring) Agents() []sandbox.Agent {
+	var agents []sandbox.Agent
+	for _, name := range w.Config().AgentNames() {
+		agents = append(agents, w.NewAgent(name, func() (Settings, error) { return settingsOf(w.Config(), name) }))
+	}
+	return agents
+}
+
+// NewAgent is the agent of a name, which asks for its settings each time it needs them.
+func (w *Wiring) NewAgent(name string, get func() (Settings, error)) sandbox.Agent {
+	switch name {
+	case goose.Name:
+		return goose.New(get, goose.Options{Log: w.Log})
+	case opencode.Name:
+		return opencode.New(get, opencode.Options{Log: w.Log})
+	}
+	return custom.New(name, get, custom.Options{Log: w.Log})
+}
+
+// Agent finds one by name.
+func (w *Wiring) Agent(name string) (sandbox.Agent, error) {
+	for _, a := range w.Agents() {
+		if a.Name() == name {
+			return a, nil
+		}
+	}
+	return nil, cli.UsageError("there is no agent %q in this version of gander; choose one of: %s", name, strings.Join(w.Config().AgentNames(), ", "))
+}
+
+// Drivers are offered in this order.
+func (w *Wiring) Drivers() []sandbox.Driver {
+	cfg := w.Config()
+	o := local.Options{Log: w.Log, StateDir: cfg.Home, ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths}
+	container := docker.New(w.DockerOptions(cfg))
+	if runtime.GOOS != "linux" {
+		return []sandbox.Driver{container, local.New(o), local.NewOff(o)}
+	}
+	return []sandbox.Driver{local.New(o), container, local.NewOff(o)}
+}
+
+// ChosenDriver returns the driver that a --sandbox choice means on a system. Auto is one driver,
+// not the first that works: local on Linux, where it isolates and the project's own
+// tools are, docker elsewhere, and never something weaker when that is missing.
+func ChosenDriver(choice, system string) string {
+	switch {
+	case choice != router.Auto:
+		return choice
+	case system == "linux":
+		return "local"
+	}
+	return docker.Name
+}
+
+// Driver resolves a --sandbox choice.
+func (w *Wiring) Driver(name string) (sandbox.Driver, error) {
+	chosen := ChosenDriver(name, runtime.GOOS)
+	for _, d := range w.Drivers() {
+		if d.Name() == chosen {
+			return d, nil
+		}
+	}
+	return nil, cli.UsageError("there is no sandbox %q in this version of gander; choose one of: %s", name, strings.Join(cli.SandboxChoices(), ", "))
+}
+
+// Rules implements confine.Settings: what closes files in sandboxes beside a project's
+// .gooseignore. The person's own file is goose's.
+func (w *Wiring) Rules() *sandbox.Rules {
+	r := &sandbox.Rules{Optional: w.Config().Sandbox.AllowWeaker}
+	if dir := cli.GooseConfigDir(w.Environ); dir != "" {
+		r.Own = filepath.Join(dir, ignore.FileName)
+	}
+	return r
+}
+
+// CheckChoices fails when the configuration names an agent or a sandbox that
+// this version does not have.
+func (w *Wiring) CheckChoices() error { return w.checkChoicesOf(w.Config()) }
+
+func (w *Wiring) checkChoicesOf(cfg *config.Config) error {
+	_, err := w.Agent(cfg.Agent)
+	if err == nil {
+		_, err = w.Driver(cfg.Sandbox.Driver)
+	}
+	return err
+}
+
+// Store returns the store of the conversations. It is opened once, so that what one user of it
+// has read of a transcript the others need not read again.
+func (w *Wiring) Store() (*sessions.Store, error) {
+	w.opening.Do(func() { w.opened, w.openFail = w.openStore() })
+	return w.opened, w.openFail
+}
+
+func (w *Wiring) openStore() (*sessions.Store, error) {
+	dir := filepath.Join(w.Config().Home, "sessions")
+	policy := map[string]sessions.SyncPolicy{"interval": sessions.SyncInterval, "never": sessions.SyncNever}[w.Config().Sessions.Sync]
+	store, err := sessions.Open(dir, &sessions.Options{Redact: w.Secrets.Hide, Sync: policy, Log: w.Log})
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%w; choose a directory that you can write with --home or GANDER_HOME", err)
+	}
+	return store, err
+}
+
+// Kept is all that is kept of sessions.
+func (w *Wiring) Kept() (router.Kept, error) {
+	store, err := w.Store()
+	if err != nil {
+		return router.Kept{}, err
+	}
+	runs, err := w.Runs()
+	cfg := w.Config()
+	return router.Kept{Store: store, Runs: runs, StateDir: cfg.Home, Snapshots: SnapshotsDir(cfg)}, err
+}
+
+// Runs are the traces of turns.
+func (w *Wiring) Runs() (*sessions.Runs, error) {
+	keep := w.Config().Sessions.Runs
+	return sessions.OpenRuns(filepath.Join(w.Config().Home, "runs"), &sessions.RunsOptions{
+		Redact: w.Secrets.Hide, Keep: int(keep.Keep), MaxAge: time.Duration(keep.MaxDays) * 24 * time.Hour, Log: w.Log,
+	})
+}
+
+// SnapshotsDir returns the directory of the files as they were before turns.
+func SnapshotsDir(cfg *config.Config) string { return filepath.Join(cfg.Home, "snapshots") }
+
+// KeepingOf returns the options for keeping files before turns; nil when none are kept.
+func KeepingOf(cfg *config.Config) *changes.Options {
+	if cfg.Changes.Off {
+		return nil
+	}
+	return &changes.Options{
+		Dir:      SnapshotsDir(cfg),
+		MaxStore: cfg.Changes.MaxMiB << 20,
+		Keep:     time.Duration(cfg.Changes.Keep),
+	}
+}
+
+// Choose returns the choice as a project's own file narrows it.
+func (w *Wiring) Choose(cwd string) (router.Choice, error) {
+	user := w.Config()
+	cfg, err := user.ForProject(cwd)
+	if err != nil {
+		return router.Choice{}, err
+	}
+	c := router.Choice{Agent: cfg.Agent, Sandbox: ChosenDriver(cfg.Sandbox.Driver, runtime.GOOS), Approve: cfg.Permissions}
+	before, _ := user.Endpoint(cfg.Agent) // what is missing is said when the agent is asked
+	if now, _ := cfg.Endpoint(cfg.Agent); now.Model != before.Model {
+		c.Model = now.Model
+	}
+	return c, nil
+}
+
+// Settings hold the facts that every kind of agent wants to know.
+type Settings = acpagent.Settings
+
+// settingsOf is an agent as a configuration has it. One that is not on this machine
+// may be in the image of its sandbox.
+func settingsOf(cfg *config.Config, name string) (Settings, error) {
+	command, missing := cfg.FindAgent(name)
+	inImage := imageCommand(cfg, name, command, missing)
+	if missing != nil && (len(inImage) == 0 || ChosenDriver(cfg.Sandbox.Driver, runtime.GOOS) != docker.Name) {
+		return Settings{}, missing
+	}
+	endpoint, err := cfg.Endpoint(name)
+	if err != nil {
+		return Settings{}, err
+	}
+	s, err := SettingsWith(cfg, name, command, endpoint)
+	s.ImageCommand, s.Missing = inImage, missing
+	return s, err
+}
+
+// imageCommand is what starts an agent that an image has: one that is not on this
+// machine, or cannot run in a container as it is not a Linux program. It is empty
+// when the program of this machine is to be used, or nothing is known.
+func imageCommand(cfg *config.Config, name string, command []string, missing error) []string {
+	wrong, _ := errors.AsType[*config.Error](missing)
+	own := cfg.Agents[name].Command
+	switch {
+	case missing == nil && runtime.GOOS == "linux":
+		return nil
+	case len(own) > 0 && (wrong == nil || wrong.Path == "agents."+name+".command"):
+		return own
+	case missing == nil:
+		return append([]string{name}, command[1:]...)
+	case errors.Is(missing, config.ErrNoAgent) && slices.Contains(cli.AgentNames(), name):
+		return []string{name}
+	}
+	return nil
+}
+
+// SettingsWith is settingsOf with a command and a model that are known; without a
+// command the agent is not on this machine.
+func SettingsWith(cfg *config.Config, name string, command []string, endpoint config.Endpoint) (Settings, error) {
+	env, mounts, err := InsideEnv(cfg)
+	if err != nil {
+		return Settings{}, err
+	}
+	own := cfg.Agents[name]
+	if err := cfg.CheckAgentPaths(name); err != nil && cfg.Sandbox.Driver != sandbox.Off {
+		return Settings{}, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(own.Env)) {
+		env = append(env, name+"="+own.Env[name])
+	}
+	for _, path := range own.ReadOnlyPaths {
+		mounts = append(mounts, sandbox.Mount{Path: path})
+	}
+	if len(command) > 0 {
+		if real, err := filepath.EvalSymlinks(command[0]); err == nil {
+			command = append([]string{real}, command[1:]...) // the link is not shown inside
+		}
+		mounts = append(mounts, ProgramMount(command[0])...)
+	}
+	return Settings{
+		Command: command,
+		Env:     env,
+		Model:   endpoint.Model,
+		Mode:    own.Mode,
+		Mounts:  outermost(mounts, cfg.Sandbox.ReadOnlyPaths),
+	}, nil
+}
+
+// systemBundles are where systems keep their CA certificates.
+func systemBundles() []string {
+	return []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"}
+}
+
+// InsideEnv is the environment that every program in a sandbox starts from: the
+// allow-list of the configuration, nothing else of the host's.
+func InsideEnv(cfg *config.Config) ([]string, []sandbox.Mount, error) {
+	env := cfg.InsideEnvironment()
+	if bundle := cfg.CABundle(); bundle != "" {
+		if _, err := os.Stat(bundle); err != nil {
+			return nil, nil, fmt.Errorf("the CA certificates that SSL_CERT_FILE names cannot be read: %w; correct the variable or unset it", err)
+		}
+		return append(env, "SSL_CERT_FILE="+bundle), []sandbox.Mount{{Path: bundle}}, nil
+	}
+	if runtime.GOOS == "windows" { // which keeps them elsewhere, and programs know where
+		return env, nil, nil
+	}
+	bundles := systemBundles()
+	i := slices.IndexFunc(bundles, func(path string) bool { _, err := os.Stat(path); return err == nil })
+	if i < 0 {
+		return nil, nil, errors.New("this machine has no CA certificates, without which agents do not start; install the package ca-certificates, or name a bundle in SSL_CERT_FILE")
+	}
+	return append(env, "SSL_CERT_FILE="+bundles[i]), nil, nil
+}
+
+// ProgramMount returns the mounts that a program needs to start: the program alone, because
+// its directory may be anything (a person's home, say), or the whole npm package
+// that it is part of. What else a program needs, readOnlyPaths name.
+func ProgramMount(program string) []sandbox.Mount {
+	if !filepath.IsAbs(program) || runtime.GOOS != "linux" { // containers cannot run another system's
+		return nil
+	}
+	if dir := npmPackage(program); dir != "" {
+		return []sandbox.Mount{{Path: dir}}
+	}
+	return []sandbox.Mount{{Path: program}}
+}
+
+// outermost leaves out the mounts that another one, or one of the paths that are
+// shown anyway, already shows.
+func outermost(mounts []sandbox.Mount, shown []string) []sandbox.Mount {
+	inside := func(path, dir string) bool {
+		rest, err := filepath.Rel(dir, path)
+		return err == nil && rest != "." && filepath.IsLocal(rest)
+	}
+	var out []sandbox.Mount
+	for i, m := range mounts {
+		nested := slices.Contains(shown, m.Path) || slices.ContainsFunc(shown, func(dir string) bool { return inside(m.Path, dir) })
+		for j, other := range mounts {
+			nested = nested || inside(m.Path, other.Path) || j < i && other.Path == m.Path
+		}
+		if !nested {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// npmPackage is the directory of the innermost npm package that a file is in;
+// empty when it is in none.
+func npmPackage(file string) string {
+	sep := string(filepath.Separator)
+	root, inside, found := file, "", false
+	if i := strings.LastIndex(file, sep+"node_modules"+sep); i >= 0 {
+		root, inside, found = file[:i+len(sep+"node_modules")], file[i+len(sep+"node_modules"+sep):], true
+	}
+	parts := strings.Split(inside, sep)
+	n := 1
+	if strings.HasPrefix(inside, "@") {
+		n = 2
+	}
+	if !found || len(parts) <= n {
+		return ""
+	}
+	return filepath.Join(append([]string{root}, parts[:n]...)...)
+}
+
+// DockerOptions returns the options of the driver for containers.
+func (w *Wiring) DockerOptions(cfg *config.Config) docker.Options {
+	var image func(string) string
+	if cfg.Sandbox.Image != "" {
+		image = func(string) string { return cfg.Sandbox.Image }
+	}
+	return docker.Options{
+		Image:         image,
+		Host:          cli.Variable(w.Environ, "DOCKER_HOST"),
+		Sockets:       docker.UsualSockets(cli.Variable(w.Environ, "HOME"), cli.Variable(w.Environ, "XDG_RUNTIME_DIR")),
+		StateDir:      cfg.Home,
+		CABundle:      caBundle(cfg),
+		ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths,
+		Log:           w.Log,
+	}
+}
+
+// caBundle is this machine's CA certificates; empty without any.
+func caBundle(cfg *config.Config) string {
+	if bundle := cfg.CABundle(); bundle != "" {
+		return bundle
+	}
+	for _, path := range systemBundles() {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
+}
