@@ -52,9 +52,9 @@ var strangers = [][]string{
 	{"sandbox/confine", "sandbox/opencode"},
 }
 
-// floors are the packages of gander's commands, from the top. One imports only those on
-// floors below its own: families of commands, side by side, meet in main only.
-var floors = [][]string{
+// The packages of gander's commands, from the top down: one imports only those on floors
+// below its own. Families of commands, side by side, meet in main only.
+var commandFloors = [][]string{
 	{"cmd/gander"},
 	commandsIn("agents", "conformancecmd", "demo", "doctor", "editor", "mcpcmd", "policycmd", "sandboxcmd", "session", "setup", "unattended"),
 	commandsIn("install"),
@@ -330,8 +330,8 @@ func objectionOurs(f goFile, target string) string {
 		return dir + " imports nothing of ours"
 	case slices.Index(layers, from) > slices.Index(layers, to):
 		return "imports point to the right in " + strings.Join(layers, " → ")
-	case within(dir, "cmd/gander") && within(target, "cmd/gander") && floorOf(dir) >= floorOf(target):
-		return "a family of commands imports floors below its own only; see floors"
+	case within(dir, "cmd/gander") && within(target, "cmd/gander") && commandFloor(dir) >= commandFloor(target):
+		return "a family of commands imports floors below its own only; see commandFloors"
 	case !f.forTests() && areStrangers(dir, target):
 		return "these two meet in cmd only"
 	case !f.forTests() && floor(dir) > floor(target) && floor(target) >= 0:
@@ -362,12 +362,12 @@ func mayImport(dir, target string) bool {
 	return !bound || within(dir, target) || slices.ContainsFunc(homes, func(h string) bool { return within(dir, h) })
 }
 
-// floorOf returns the floor of a package of commands; a package without one is below all,
+// commandFloor returns the floor of a package of commands; a package without one is below all,
 // so that it imports no other.
-func floorOf(dir string) int {
-	i := slices.IndexFunc(floors, func(floor []string) bool { return slices.Contains(floor, dir) })
+func commandFloor(dir string) int {
+	i := slices.IndexFunc(commandFloors, func(floor []string) bool { return slices.Contains(floor, dir) })
 	if i < 0 {
-		return len(floors)
+		return len(commandFloors)
 	}
 	return i
 }
