@@ -147,12 +147,19 @@ func parsePromise(line string) (p promise, why string) {
 	return p, ""
 }
 
-// soakSetting finds what the Makefile's target soak sets, as in CANCEL_RUNS=2000.
-var soakSetting = regexp.MustCompile(`[A-Z_]+=[0-9]+`)
+// soakSetting finds what the list says of soak, as in CANCEL_RUNS=2000, and makeSetting what the
+// Makefile sets, also in the tests' own names of variables.
+var (
+	soakSetting = regexp.MustCompile(`\b[A-Z_]+=[0-9]+\b`)
+	makeSetting = regexp.MustCompile(`\b(?:GANDER_)?([A-Z_]+) *[?:]?= *([0-9]+)\b`)
+)
 
 // unheld lists the promises whose tests are not there, or whose settings soak does not have.
 func unheld(all []promise, tree *testTree, makefile string) (bad []string) {
-	settings := strings.Fields(makefile)
+	var settings []string
+	for _, m := range makeSetting.FindAllStringSubmatch(makefile, -1) {
+		settings = append(settings, m[1]+"="+m[2])
+	}
 	for _, p := range all {
 		for _, name := range p.tests {
 			if why := tree.missing(name); why != "" {
@@ -175,9 +182,10 @@ type testTree struct {
 	known    map[string]testNames
 }
 
-// testNames are the tests of a folder, and the texts that subtests may be named by.
+// testNames are the tests of a folder, the texts that subtests may be named by, and the tests
+// that check skips and soak runs.
 type testNames struct {
-	tests, texts map[string]bool
+	tests, texts, skipped map[string]bool
 }
 
 func newTestTree(root fs.FS) (*testTree, error) {
@@ -211,8 +219,11 @@ func (t *testTree) missing(name string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if !names.tests[parts[2]] {
+	switch {
+	case !names.tests[parts[2]]:
 		return dir + " has no such test on Linux"
+	case names.skipped[parts[2]]:
+		return "soak runs it, and check does not"
 	}
 	for sub := range strings.SplitSeq(parts[3], "/") {
 		if sub != "" && !names.texts[sub] {
@@ -247,7 +258,7 @@ func (t *testTree) names(dir string) (testNames, error) {
 	if n, ok := t.known[dir]; ok {
 		return n, nil
 	}
-	n := testNames{map[string]bool{}, map[string]bool{}}
+	n := testNames{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	imports := map[string]bool{}
 	for _, f := range t.packages[dir] {
 		if !strings.HasSuffix(f.name, "_test.go") || !t.onLinux(f.name) {
@@ -262,6 +273,7 @@ func (t *testTree) names(dir string) (testNames, error) {
 				n.tests[f.Name.Name] = true
 			}
 		}
+		addSkipped(n.skipped, tree)
 		addTexts(n.texts, tree)
 		for _, p := range f.imports {
 			if ours, ok := strings.CutPrefix(p, module+"/"); ok {
@@ -323,6 +335,42 @@ func isTest(f *ast.FuncDecl) bool {
 	return ok && (sel.Sel.Name == "T" || sel.Sel.Name == "F")
 }
 
+// addSkipped adds the tests of a file that check skips: those that call OnlyEverywhere, and those that have no cells for check in the table of the end-to-end tests.
+func addSkipped(skipped map[string]bool, tree *ast.File) {
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Body != nil && slices.ContainsFunc(n.Body.List, callsOnlyEverywhere) {
+				skipped[n.Name.Name] = true
+			}
+		case *ast.KeyValueExpr:
+			name, isText := n.Key.(*ast.BasicLit)
+			row, isRow := n.Value.(*ast.CompositeLit)
+			if !isText || !isRow || len(row.Elts) == 0 {
+				break
+			}
+			if check, ok := row.Elts[0].(*ast.Ident); ok && check.Name == "nil" {
+				skipped[strings.Trim(name.Value, `"`)] = true
+			}
+		}
+		return true
+	})
+}
+
+// callsOnlyEverywhere reports whether a statement skips the rest of its test in check.
+func callsOnlyEverywhere(s ast.Stmt) bool {
+	e, ok := s.(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	call, ok := e.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && f.Sel.Name == "OnlyEverywhere"
+}
+
 // addTexts adds what is written in quotes in a file.
 func addTexts(texts map[string]bool, tree *ast.File) {
 	ast.Inspect(tree, func(n ast.Node) bool {
@@ -342,21 +390,25 @@ func TestPromisesObject(t *testing.T) {
 		"sandbox/drivers/local/a_windows_test.go": {Data: []byte("package local_test\n\nfunc TestWindows(t *testing.T) {}\n")},
 		"sandbox/drivers/local/b_test.go":         {Data: []byte("//go:build darwin\n\npackage local_test\n\nfunc TestMac(t *testing.T) {}\n")},
 		"sandbox/trials/sandboxtest/a.go":         {Data: []byte("package sandboxtest\n\nfunc TestRules(t *testing.T, owner int) { t.Run(\"links\", nil) }\n")},
-		"cmd/gander/a_test.go":                    {Data: []byte("package main\n\nfunc TestScripts(t *testing.T) {}\n")},
-		"cmd/gander/testdata/script/exec.txtar":   {},
-		"acp/a_test.go":                           {Data: []byte("package acp\n\nfunc TestCancel(t *testing.T) {}\n\nfunc FuzzStream(f *testing.F) {}\n")},
-		"conformance/acp/a_test.go":               {Data: []byte("package acp\n\nfunc TestGood(t *testing.T) {}\n")},
-		"conformance/local/acp/a_test.go":         {Data: []byte("package acp\n")},
+		"sandbox/drivers/docker/a_test.go": {Data: []byte("package docker_test\n\n" +
+			"func TestWrites(t *testing.T) { needDaemon(t); sandboxtest.OnlyEverywhere(t) }\n")},
+		"conformance/e2e/a_test.go": {Data: []byte("package e2e\n\nvar table = map[string]row{\"TestWine\": {nil, all}, \"TestPrompt\": {all, all}}\n\n" +
+			"func TestWine(t *testing.T) {}\n\nfunc TestPrompt(t *testing.T) {}\n")},
+		"cmd/gander/a_test.go":                  {Data: []byte("package main\n\nfunc TestScripts(t *testing.T) {}\n")},
+		"cmd/gander/testdata/script/exec.txtar": {},
+		"acp/a_test.go":                         {Data: []byte("package acp\n\nfunc TestCancel(t *testing.T) {}\n\nfunc FuzzStream(f *testing.F) {}\n")},
+		"conformance/acp/a_test.go":             {Data: []byte("package acp\n\nfunc TestGood(t *testing.T) {}\n")},
+		"conformance/local/acp/a_test.go":       {Data: []byte("package acp\n")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const (
 		good = "a.a | x | check: acp.TestCancel | soak: - | README"
-		mk   = "\t$(MAKE) e2e CANCEL_RUNS=2000\n"
+		mk   = "\t$(MAKE) e2e CANCEL_RUNS=2000\nproofs: export GANDER_RACE_ROUNDS := 10000\n"
 	)
 	for _, tt := range []struct{ name, text, want string }{
-		{"a good list", "# A\n" + good + "\na.b | y | planned | soak: - | contract §5.9\n\n# B\na.c|z|check: local.TestRules/root's project/links, gander.TestScripts/exec|soak: CANCEL_RUNS=2000|SECURITY 1\n", ""},
+		{"a good list", "# A\n" + good + "\na.b | y | planned | soak: - | contract §5.9\n\n# B\na.c|z|check: local.TestRules/root's project/links, gander.TestScripts/exec|soak: CANCEL_RUNS=2000; RACE_ROUNDS=10000|SECURITY 1\n", ""},
 		{"an id twice", good + "\na.a | y | planned | soak: - | README\n", "2: a.a: line 1 has this id"},
 		{"a promise twice", good + "\na.b | x | planned | soak: - | README\n", "2: a.b: line 1 says the same"},
 		{"out of order", "a.b | y | planned | soak: - | README\n" + good, "2: a.a: the ids of a section are sorted"},
@@ -380,6 +432,8 @@ func TestPromisesObject(t *testing.T) {
 		{"a package of several", "a.a | x | check: conformance/acp.TestGood, local/acp.TestGood | soak: - | README", "conformance/local/acp has no such test"},
 		{"a subtest that is gone", "a.a | x | check: local.TestRules/nobody | soak: - | README", `has the text "nobody"`},
 		{"a script that is gone", "a.a | x | check: gander.TestScripts/nothing | soak: - | README", `has the text "nothing"`},
+		{"a test that only soak runs", "a.a | x | check: docker.TestWrites | soak: - | README", "soak runs it, and check does not"},
+		{"a test without cells in check", "a.a | x | check: e2e.TestPrompt, e2e.TestWine | soak: - | README", "e2e.TestWine: soak runs it"},
 		{"a setting that is gone", "a.a | x | check: acp.TestCancel | soak: CANCEL_RUNS=20 | README", "does not set CANCEL_RUNS=20"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

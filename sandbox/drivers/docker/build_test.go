@@ -130,6 +130,35 @@ func checkCopied(t *testing.T, dir, agent string, names []string) {
 	}
 }
 
+// TestContextHasNoKey: what a daemon gets to build an image of has nothing of gander's environment.
+func TestContextHasNoKey(t *testing.T) {
+	const key = "sk-canary-0123456789abcdef"
+	o := contextOptions(t, "sha512-")
+	o.Env = append(o.Env, "LLM_API_KEY="+key)
+	c, err := prepareContext(t.Context(), o, "x86_64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, agent := range imageAgents() {
+		files, err := c.files(agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent bytes.Buffer
+		if err := writeTar(&sent, c.dir, files); err != nil {
+			t.Fatal(err)
+		}
+		if sent.Len() == 0 || bytes.Contains(sent.Bytes(), []byte(key)) {
+			t.Errorf("%d bytes of %s hold the key, or nothing", sent.Len(), agent)
+		}
+	}
+	for name, value := range c.arguments() {
+		if strings.Contains(*value, key) {
+			t.Errorf("the argument %s is the key", name)
+		}
+	}
+}
+
 func TestPrepareContextErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hash, machine string
