@@ -92,6 +92,9 @@ func analyzeRequest(s *Spaces, call Call) (r analyze.Request, space *files.Space
 	if space, err = s.For(call.WorkingDir); err != nil {
 		return r, nil, err
 	}
+	if err := space.Check(*path); err != nil {
+		return r, nil, err
+	}
 	r = analyze.Request{
 		Path: space.Abs(*path), Focus: valueOr(focus, ""), Force: valueOr(force, false),
 		FollowDepth: min(valueOr(follow, 2), math.MaxInt32), MaxDepth: min(valueOr(depth, 3), math.MaxInt32),

@@ -77,6 +77,9 @@ func pictureResult(text string, picture image.Image, o orientation) (Result, err
 // readPicture reads the file, or the one that macOS gave nearly that name.
 func readPicture(space *files.Space, name string) (path string, data []byte, err error) {
 	path = space.Abs(name)
+	if err := space.Check(name); err != nil {
+		return path, nil, err
+	}
 	data, err = readPictureFile(space, path)
 	if other := screenshotName(path); other != path && errors.Is(err, fs.ErrNotExist) {
 		if data, otherErr := readPictureFile(space, other); otherErr == nil {

@@ -25,7 +25,8 @@ type Options struct {
 	// ConfigDir is goose's own directory: a .gooseignore in it holds everywhere,
 	// files with hints in it are the person's.
 	ConfigDir string
-	// Roots confine the tools; without any they are not confined.
+	// Roots are directories in which files may be changed, besides the work tree of a call's
+	// working directory and the temporary directory; the root of the file system permits all.
 	Roots []string
 	// Buffers are the unsaved files of an editor; nil reads and writes the disk.
 	Buffers files.Buffers

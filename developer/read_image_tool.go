@@ -126,7 +126,7 @@ func (in imageTurns) readImage(ctx context.Context, space *files.Space, call Cal
 	}
 	defer leave()
 	if data == nil {
-		if data, err = imageFile(space, source, u); err != nil {
+		if data, err = imageFile(space, source); err != nil {
 			return Result{}, err
 		}
 	}
@@ -158,14 +158,11 @@ func (in imageTurns) readImage(ctx context.Context, space *files.Space, call Cal
 }
 
 // imageFile reads the image that a path names, or u where it is the URL of a file.
-func imageFile(space *files.Space, name string, u *url.URL) ([]byte, error) {
-	if u != nil && u.Scheme == "file" {
-		var err error
-		if name, err = filePath(u); err != nil {
-			return nil, err
-		}
-	}
+func imageFile(space *files.Space, name string) ([]byte, error) {
 	data, _, err := space.ReadFile(name, maxReadImageBytes)
+	if errors.Is(err, files.ErrURL) {
+		return nil, errors.New("invalid file URL")
+	}
 	if large, ok := errors.AsType[*files.TooLargeError](err); ok {
 		return nil, imageTooLarge(large.Size)
 	}
@@ -180,17 +177,6 @@ func imageFile(space *files.Space, name string, u *url.URL) ([]byte, error) {
 
 func imageTooLarge(n int64) error {
 	return fmt.Errorf("image is too large: %d bytes exceeds %d byte limit", n, maxReadImageBytes)
-}
-
-// filePath is the path in a file URL.
-func filePath(u *url.URL) (string, error) {
-	if u.Host != "" && u.Host != "localhost" || u.Path == "" {
-		return "", errors.New("invalid file URL")
-	}
-	if p := u.Path; len(p) > 2 && p[2] == ':' { // /C:/x
-		return p[1:], nil
-	}
-	return u.Path, nil
 }
 
 func download(ctx context.Context, u *url.URL) ([]byte, error) {

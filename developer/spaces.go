@@ -22,8 +22,11 @@ type SpacesOptions struct {
 	// GlobalIgnore is the path of the person's own .gooseignore, which holds in
 	// every directory; empty means none.
 	GlobalIgnore string
-	// Roots confine the tools; without any they are not confined.
+	// Roots are further directories in which files may be changed, besides the work tree of
+	// the call's working directory and TempDir; the root of the file system permits all.
 	Roots []string
+	// TempDir is the directory for temporary files; empty means none.
+	TempDir string
 	// Environment is that of commands, as NAME=VALUE, so that the guard sees what
 	// a variable in a command stands for.
 	Environment []string
@@ -131,7 +134,7 @@ func (s *Spaces) make(dir string) (*workplace, error) {
 	}
 	space, err := files.New(files.Options{
 		WorkingDir: dir, HomeDir: s.o.HomeDir, AppDataDir: s.o.AppDataDir,
-		Roots: s.o.Roots, Rules: rules, Buffers: s.o.Buffers,
+		Roots: s.rootsOf(dir), Rules: rules, Buffers: s.o.Buffers,
 	})
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())

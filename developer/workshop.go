@@ -2,6 +2,7 @@ package developer
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 
 	"gander.dev/gander/developer/analyze"
@@ -25,7 +26,7 @@ func newWorkshop(o Options) (*workshop, error) {
 		ignore = filepath.Join(o.ConfigDir, ".gooseignore")
 	}
 	w.spaces = NewSpaces(SpacesOptions{
-		WorkingDir: o.WorkingDir, HomeDir: o.HomeDir, AppDataDir: o.AppDataDir, GlobalIgnore: ignore, Roots: o.Roots, Environment: o.Environ, Buffers: o.Buffers, Logger: o.Log,
+		WorkingDir: o.WorkingDir, HomeDir: o.HomeDir, AppDataDir: o.AppDataDir, GlobalIgnore: ignore, Roots: o.Roots, TempDir: os.TempDir(), Environment: o.Environ, Buffers: o.Buffers, Logger: o.Log,
 	})
 	w.closers = append(w.closers, w.spaces.Close)
 	runner, err := newShellRunner(o)

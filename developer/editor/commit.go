@@ -15,7 +15,7 @@ import (
 // A Files is the file system of one call; a *files.Space is one.
 type Files interface {
 	Abs(name string) string
-	Check(name string) error
+	CheckChange(name string) error
 	Stat(name string) (fs.FileInfo, error)
 	ReadFile(name string, limit int64) ([]byte, fs.FileInfo, error)
 	ReadDir(name string) ([]fs.DirEntry, error)

@@ -15,7 +15,7 @@ type Summary struct {
 // Patch applies a unified diff to a file, or to the files below a directory: all
 // of it or nothing.
 func (e *Editor) Patch(f Files, name, diff string) (Summary, error) {
-	if err := f.Check(name); err != nil {
+	if err := f.CheckChange(name); err != nil {
 		return Summary{}, err
 	}
 	patches, err := parseDiff(diff)

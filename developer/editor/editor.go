@@ -158,7 +158,7 @@ func (e *Editor) Insert(f Files, name string, after int64, s string) (first int,
 // left it, nothing happens but an error: the other change would be lost.
 func (e *Editor) Undo(f Files, name string) error {
 	path := f.Abs(name)
-	if err := f.Check(name); err != nil {
+	if err := f.CheckChange(name); err != nil {
 		return err
 	}
 	key := resolve(path)
@@ -184,7 +184,7 @@ func (e *Editor) Undo(f Files, name string) error {
 // edit changes one file. doing is what fails when its present state cannot be read.
 func (e *Editor) edit(f Files, name, doing string, compute func(file) ([]byte, error)) error {
 	path := f.Abs(name)
-	if err := f.Check(name); err != nil {
+	if err := f.CheckChange(name); err != nil {
 		return err
 	}
 	key := resolve(path)

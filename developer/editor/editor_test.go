@@ -486,6 +486,10 @@ func TestRoots(t *testing.T) {
 			"set":     second(b.SetContent(space, name, "y")),
 			"swap":    b.Swap(space, name, "x", "y"),
 		} {
+			if command == "view" && filepath.IsAbs(name) { // which may be read
+				b.ok(err)
+				continue
+			}
 			if _, ok := errors.AsType[*files.OutsideError](err); !ok {
 				t.Errorf("%s of %s: %v", command, name, err)
 			}

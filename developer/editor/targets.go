@@ -141,7 +141,7 @@ func withoutOverlap(dir, name string) string {
 // allowed says whether a diff may change a path: it is below the base also when
 // links are followed, no link itself, and no rule forbids it.
 func (b base) allowed(f Files, path string) error {
-	if err := f.Check(path); err != nil {
+	if err := f.CheckChange(path); err != nil {
 		return err
 	}
 	rel, err := filepath.Rel(resolve(b.dir), resolve(filepath.Dir(path)))

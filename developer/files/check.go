@@ -6,40 +6,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
-// Check says whether a name may be used: nil, a [RestrictedError] or an
+// Check says whether a name may be read: nil, a [RestrictedError] or an
 // [OutsideError]. The name need not exist. It is decided on the name as given and
 // on what its links lead to; a further name of a hidden file (a hard link) is
 // hidden, too.
 func (s *Space) Check(name string) error {
-	_, err := s.resolve(name)
+	_, err := s.find(name, reading)
 	return err
 }
 
-// resolve is Check, and the path without links that the name leads to.
-func (s *Space) resolve(name string) (string, error) {
-	abs := s.Abs(name)
-	if err := s.checkPath(abs, abs); err != nil {
-		return "", err
-	}
-	real, err := followLinks(abs, maxLinks)
-	if err != nil {
-		return "", fmt.Errorf("resolving the links of '%s': %w", abs, err)
-	}
-	if real != abs {
-		if err := s.checkPath(real, abs); err != nil {
-			return "", err
-		}
-	}
-	if err := s.checkRoots(real, abs); err != nil {
-		return "", err
-	}
-	if info, err := os.Lstat(real); err == nil && s.twins.hides(info) {
-		return "", &RestrictedError{Path: abs}
-	}
-	return real, nil
+// CheckChange says whether what a name leads to may be changed, as Check does.
+func (s *Space) CheckChange(name string) error {
+	_, err := s.find(name, changing)
+	return err
 }
 
 // checkPath holds one spelling against the rules; shown is the one to report.
@@ -52,24 +33,6 @@ func (s *Space) checkPath(abs, shown string) error {
 		return &RestrictedError{Path: shown}
 	}
 	return nil
-}
-
-func (s *Space) checkRoots(real, shown string) error {
-	for _, root := range s.o.Roots {
-		if r, err := filepath.EvalSymlinks(root); err == nil && below(real, r) {
-			return nil
-		}
-	}
-	if len(s.o.Roots) == 0 {
-		return nil
-	}
-	return &OutsideError{Path: shown, Roots: s.o.Roots}
-}
-
-// below says whether path is dir or inside it. Both are clean.
-func below(path, dir string) bool {
-	sep := string(filepath.Separator)
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, sep)+sep)
 }
 
 // maxLinks is Linux's bound of links on the way to a file.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,11 +84,33 @@ func TestCheck(t *testing.T) {
 		{"/", "", "outside"},
 		{"loop", "too many", "too many"},
 	} {
-		for s, want := range map[*files.Space]string{free: tt.want, inRoot: tt.rooted} {
-			if got := verdict(s.Check(tt.name)); got != want && (want != "too many" || !strings.Contains(got, want)) {
-				t.Errorf("Check(%s) = %q, want %q", tt.name, got, want)
+		read := tt.rooted // a name that begins outside may be read there
+		if filepath.IsAbs(tt.name) || strings.HasPrefix(tt.name, "~") {
+			read = tt.want
+		}
+		for _, c := range []struct {
+			what string
+			err  error
+			want string
+		}{
+			{"Check without roots", free.Check(tt.name), tt.want},
+			{"CheckChange without roots", free.CheckChange(tt.name), tt.want},
+			{"CheckChange", inRoot.CheckChange(tt.name), tt.rooted},
+			{"Check", inRoot.Check(tt.name), read},
+		} {
+			if got := verdict(c.err); got != c.want && (c.want != "too many" || !strings.Contains(got, c.want)) {
+				t.Errorf("%s(%s) = %q, want %q", c.what, tt.name, got, c.want)
 			}
 		}
+	}
+	for _, name := range []string{y.dir + "/../other/file", y.path("project/out/file"), y.top + "/home/../project/sub/../../other"} {
+		if got := verdict(inRoot.Check(name)); got != "outside" {
+			t.Errorf("reading %s, which comes through the root: %q", name, got)
+		}
+	}
+	nowhere := y.space(rooted([]string{}...))
+	if got := verdict(nowhere.CheckChange("ok")); got != "outside" {
+		t.Errorf("a change where there are no roots: %q", got)
 	}
 	err := free.Check("link")
 	if want := "Access to '" + y.path("project/link") + "' is restricted by .gooseignore"; err == nil || err.Error() != want {
@@ -182,14 +205,60 @@ func TestHardLinksMadeLater(t *testing.T) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	y := newYard(t)
+	s := y.space()
+	for name, want := range map[string]string{
+		"ok":                             y.path("project/ok"),
+		"~":                              y.path("home"),
+		"~/notes":                        y.path("home/notes"),
+		"~other/x":                       y.path("project/~other/x"),
+		"file://" + y.path("other/file"): y.path("other/file"),
+		"FILE://localhost/a/../b%20c":    "/b c",
+		"file:/a":                        "/a",
+		"file:///a%zz":                   "/a%zz",
+		"C:\\x":                          y.path("project/C:\\x"),
+		"a:b":                            y.path("project/a:b"),
+	} {
+		if got := s.Abs(name); got != want {
+			t.Errorf("Abs(%s) = %s, want %s", name, got, want)
+		}
+		if err := s.Check(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"file://server/share/x", "https://example.com/x", "s3://a/b"} {
+		if _, _, err := s.ReadFile(name, 100); !errors.Is(err, files.ErrURL) {
+			t.Errorf("reading %s: %v", name, err)
+		}
+		if err := s.WriteFile(name, nil, 0o644); !errors.Is(err, files.ErrURL) {
+			t.Errorf("writing %s: %v", name, err)
+		}
+	}
+}
+
 func TestErrorsSayWhatHappened(t *testing.T) {
 	y := newYard(t)
 	_, err := y.space().Open("missing")
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), y.path("project/missing")) {
 		t.Error(err)
 	}
-	err = y.space(rooted(y.dir)).Check("../other/file")
-	if _, ok := errors.AsType[*files.OutsideError](err); !ok || !strings.Contains(err.Error(), "--root") {
-		t.Error(err)
+	y.link("../other/file", "project/link")
+	s := y.space(rooted(y.dir))
+	for name, errs := range map[string][]error{
+		"../other/file": {s.Check("../other/file"), s.CheckChange("../other/file"), s.WriteFile("../other/file", nil, 0o644), s.Remove("../other/file")},
+		"link":          {s.Check("link"), s.CheckChange("link"), s.WriteFile("link", nil, 0o644)},
+	} {
+		for _, err := range errs {
+			if err == nil {
+				t.Errorf("%s was accepted", name)
+				continue
+			}
+			for _, want := range []string{s.Abs(name), y.path("other/file"), "'" + y.dir + "'", "--root"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %q lacks %s", name, err, want)
+				}
+			}
+		}
 	}
 }

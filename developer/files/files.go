@@ -1,6 +1,6 @@
 // Package files is the file system as the tools may see it: relative to the
-// directory of the call, without the files that the ignore rules hide, inside the
-// roots where there are some. Every tool of the developer extension that touches
+// directory of the call, without the files that the ignore rules hide, changed
+// inside the roots only where there are some. Every tool of the developer extension that touches
 // a file does it through a [Space], so that there is one place that decides.
 //
 // [New] makes a Space; it is cheap, immutable and safe for concurrent use. Names
@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Rules say which files may not be touched. An ignore.Set is one. What else it can
@@ -36,8 +37,9 @@ type Options struct {
 	HomeDir string
 	// AppDataDir is what %APPDATA% stands for on Windows; empty leaves it alone.
 	AppDataDir string
-	// Roots are the directories outside of which nothing is touched; without any,
-	// everything is inside.
+	// Roots are the directories outside of which nothing is changed, and which no name
+	// leaves by ".." or by a link, not for reading either; other absolute names can be
+	// read. nil leaves everything open; an empty list lets nothing be changed.
 	Roots []string
 	// Rules hide files; nil hides none.
 	Rules Rules
@@ -75,14 +77,28 @@ func (e *RestrictedError) Error() string {
 	return fmt.Sprintf("Access to '%s' is restricted by .gooseignore", e.Path)
 }
 
-// An OutsideError says that a file is in none of the roots.
+// An OutsideError says that a name leads out of the roots.
 type OutsideError struct {
-	Path  string
-	Roots []string
+	// Path is the name, absolute; Target is what it leads to.
+	Path, Target string
+	Roots        []string
+	// Changing says that it was to be changed, not only read.
+	Changing bool
 }
 
 func (e *OutsideError) Error() string {
-	return fmt.Sprintf("Access to '%s' is outside the allowed directories %q; use a path inside them, or start the server with another --root", e.Path, e.Roots)
+	name := "'" + e.Path + "'"
+	if e.Target != e.Path {
+		name += " leads to '" + e.Target + "', which"
+	}
+	where := "there are none"
+	if len(e.Roots) > 0 {
+		where = "'" + strings.Join(e.Roots, "', '") + "'"
+	}
+	if !e.Changing {
+		return name + " is outside of the allowed directories (" + where + "), which names with '..' and links must not leave; use its absolute path, or start the server with --root for its directory"
+	}
+	return name + " is outside of the allowed directories (" + where + "), so it is not changed; use a path inside them, or start the server with --root for its directory (--root / allows all)"
 }
 
 // A TooLargeError says that a file has more bytes than the caller can take.

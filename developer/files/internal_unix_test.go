@@ -54,10 +54,10 @@ func TestTwinsAreSearchedWhenSomethingChanged(t *testing.T) {
 	expect("when the file was linked since", true, true)
 
 	s := &Space{o: Options{WorkingDir: dir}, twins: tw}
-	if _, err := s.openReal(names["b"]); err == nil {
+	if _, err := s.openReal(place{real: names["b"]}); err == nil {
 		t.Error("it was opened by its other name")
 	}
-	if err := s.writeReal(names["b"], nil, 0o644); !errors.Is(err, errMoved) {
+	if err := s.writeReal(place{real: names["b"]}, nil, 0o644); !errors.Is(err, errMoved) {
 		t.Errorf("it was written by its other name: %v", err)
 	}
 }
@@ -108,18 +108,18 @@ func TestAPathThatWasReplacedIsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := func(rel string) string { return filepath.Join(top, rel) }
-	if _, err := s.openReal(in("d/f")); !errors.Is(err, errMoved) {
+	if _, err := s.openReal(place{real: in("d/f")}); !errors.Is(err, errMoved) {
 		t.Errorf("opening: %v", err)
 	}
-	if _, err := s.openReal(in("f")); err == nil {
+	if _, err := s.openReal(place{real: in("f")}); err == nil {
 		t.Error("opening a link: no error")
 	}
 	for _, rel := range []string{"d/f", "d/new", "d/sub/new", "d/made/new", "d/made/deep/new"} {
-		if err := s.writeReal(in(rel), []byte("text"), 0o644); !errors.Is(err, errMoved) {
+		if err := s.writeReal(place{real: in(rel)}, []byte("text"), 0o644); !errors.Is(err, errMoved) {
 			t.Errorf("writing %s: %v", rel, err)
 		}
 	}
-	if err := s.writeReal(in("f"), []byte("text"), 0o644); !errors.Is(err, errMoved) {
+	if err := s.writeReal(place{real: in("f")}, []byte("text"), 0o644); !errors.Is(err, errMoved) {
 		t.Errorf("writing a link: %v", err)
 	}
 	if data, err := os.ReadFile(in("hidden/f")); err != nil || len(data) != 0 {
@@ -128,7 +128,7 @@ func TestAPathThatWasReplacedIsNotUsed(t *testing.T) {
 	if _, err := os.Lstat(in("hidden/made")); err == nil {
 		t.Error("a hidden directory was made")
 	}
-	if real, err := s.openReal(in("hidden/f")); err != nil {
+	if real, err := s.openReal(place{real: in("hidden/f")}); err != nil {
 		t.Error("a path without links: ", err)
 	} else {
 		real.Close()

@@ -13,11 +13,11 @@ import (
 // the rules again, should it have been replaced in between.
 func (s *Space) Open(name string) (*os.File, error) {
 	for range attempts {
-		real, err := s.resolve(name)
+		at, err := s.find(name, reading)
 		if err != nil {
 			return nil, err
 		}
-		f, err := s.openReal(real)
+		f, err := s.openReal(at)
 		if !errors.Is(err, errMoved) {
 			return f, err
 		}
@@ -29,7 +29,8 @@ var errMoved = errors.New("moved meanwhile")
 
 // openReal opens a path without links. It fails with errMoved when the path led
 // elsewhere.
-func (s *Space) openReal(real string) (*os.File, error) {
+func (s *Space) openReal(at place) (*os.File, error) {
+	real := at.real
 	before, err := os.Lstat(real)
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func (s *Space) openReal(real string) (*os.File, error) {
 	if !before.Mode().IsRegular() && !before.IsDir() {
 		return nil, fmt.Errorf("reading '%s': %w", real, ErrNotRegular) // to open a device may start something
 	}
-	f, err := os.OpenFile(real, os.O_RDONLY|noWait, 0)
+	f, err := at.openFile()
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +113,9 @@ func readAll(r io.Reader, data []byte, limit int64) ([]byte, error) {
 
 // Stat describes what the name leads to, links followed.
 func (s *Space) Stat(name string) (fs.FileInfo, error) {
-	real, err := s.resolve(name)
+	at, err := s.find(name, reading)
 	if err != nil {
 		return nil, err
 	}
-	return os.Lstat(real)
+	return os.Lstat(at.real)
 }

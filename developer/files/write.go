@@ -21,17 +21,17 @@ import (
 func (s *Space) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	abs := s.Abs(name)
 	for range attempts {
-		real, err := s.resolve(name)
+		at, err := s.find(name, changing)
 		if err != nil {
 			return err
 		}
-		if err := s.checkRules(real, data); err != nil {
+		if err := s.checkRules(at.real, data); err != nil {
 			return err
 		}
 		if ok, err := s.writeBuffer(abs, data); ok {
 			return err
 		}
-		err = s.writeReal(real, data, perm)
+		err = s.writeReal(at, data, perm)
 		if !errors.Is(err, errMoved) {
 			return err
 		}
@@ -41,8 +41,9 @@ func (s *Space) WriteFile(name string, data []byte, perm fs.FileMode) error {
 
 // writeReal writes a path without links, through a handle of its directory: what
 // happens to the names above is of no consequence then.
-func (s *Space) writeReal(real string, data []byte, perm fs.FileMode) error {
-	dir, err := s.openParent(real, true)
+func (s *Space) writeReal(at place, data []byte, perm fs.FileMode) error {
+	real := at.real
+	dir, err := at.openParent(true)
 	if err != nil {
 		return err
 	}
@@ -68,11 +69,11 @@ func (s *Space) writeReal(real string, data []byte, perm fs.FileMode) error {
 
 // openParent opens the directory of a path without links, and makes it, and those
 // above it, when asked to.
-func (s *Space) openParent(real string, make bool) (*os.Root, error) {
-	parent := filepath.Dir(real)
-	dir, err := os.OpenRoot(parent)
+func (p place) openParent(make bool) (*os.Root, error) {
+	parent := filepath.Dir(p.real)
+	dir, err := p.openDir(parent)
 	if errors.Is(err, fs.ErrNotExist) && make {
-		return s.makeParent(parent)
+		return p.makeParent(parent)
 	}
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (s *Space) openParent(real string, make bool) (*os.Root, error) {
 }
 
 // makeParent makes a directory within the deepest one above it that is there.
-func (s *Space) makeParent(parent string) (*os.Root, error) {
+func (p place) makeParent(parent string) (*os.Root, error) {
 	above := filepath.Dir(parent)
 	for above != filepath.Dir(above) {
 		if _, err := os.Lstat(above); !errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +90,7 @@ func (s *Space) makeParent(parent string) (*os.Root, error) {
 		}
 		above = filepath.Dir(above)
 	}
-	dir, err := os.OpenRoot(above)
+	dir, err := p.openDir(above)
 	if err != nil {
 		return nil, err
 	}
@@ -245,31 +246,41 @@ func syncDir(dir *os.Root) {
 
 // Remove removes a file, a link itself, or an empty directory.
 func (s *Space) Remove(name string) error {
-	if err := s.Check(name); err != nil {
+	if err := s.CheckChange(name); err != nil {
 		return err
 	}
 	abs := s.Abs(name)
 	for range attempts {
-		parent, err := s.resolve(filepath.Dir(abs))
+		at, err := s.findEntry(abs)
 		if err != nil {
 			return err
 		}
-		real := filepath.Join(parent, filepath.Base(abs))
-		if err := errors.Join(s.checkPath(real, abs), s.checkRules(real, nil)); err != nil {
+		if err := errors.Join(s.checkPath(at.real, abs), s.checkRules(at.real, nil)); err != nil {
 			return err
 		}
-		dir, err := s.openParent(real, false)
+		dir, err := at.openParent(false)
 		if errors.Is(err, errMoved) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		err = dir.Remove(filepath.Base(real))
+		err = dir.Remove(filepath.Base(at.real))
 		dir.Close()
 		return err
 	}
 	return errUnsteady(abs)
+}
+
+// findEntry is find for a change of an entry of a directory, which may be a link: it is
+// not followed.
+func (s *Space) findEntry(abs string) (place, error) {
+	parent, err := s.find(filepath.Dir(abs), reading)
+	if err != nil {
+		return place{}, err
+	}
+	real := filepath.Join(parent.real, filepath.Base(abs))
+	return s.checkRoots(abs, abs, real, changing)
 }
 
 // A LoosensError says that a rules file would hide less than it does. What is kept

@@ -58,6 +58,9 @@ func (b *backend) giveTools(p *sandbox.SessionParams) error {
 	}
 	p.FS = acp.FileSystemCapability{} // the server asks by its own door; goose, offered both, leaves the server out
 	p.Developer = []string{info.Executable, "mcp", "developer"}
+	if info.Isolated { // the sandbox says what may be changed
+		p.Developer = append(p.Developer, "--root", "/")
+	}
 	p.OutputAddr, p.FilesAddr = info.Doors[outputDoor], info.Doors[filesDoor]
 	return nil
 }

@@ -59,7 +59,7 @@ so to the model, off does not, and on refuses to start where nothing can enforce
 		}),
 	}
 	cmd.Flags().StringVar(&f.profile, "profile", string(developer.Classic), "the tools: classic (goose up to 1.25) or current (goose 1.52)")
-	cmd.Flags().StringArrayVar(&f.roots, "root", nil, "confine the file tools to this directory; may be repeated")
+	cmd.Flags().StringArrayVar(&f.roots, "root", nil, "a further directory in which files may be edited, besides the working directory's work tree and the temporary directory; may be repeated, / permits all")
 	cmd.Flags().StringVar(&f.enforce, "enforce", enforceAuto, "whether ignore rules must be enforced by the kernel: auto, on or off")
 	cmd.Flags().BoolVar(&f.jobs, "jobs", false, "add a tool for background jobs")
 	cmd.Flags().BoolVar(&f.loginPath, "login-path", false, "run commands with the PATH of your login shell, which is asked once")
