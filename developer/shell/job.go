@@ -24,6 +24,7 @@ type Job struct {
 	session string
 	line    string
 	process supervise.Process
+	room    *room
 	outputs [streams]io.ReadCloser
 	began   time.Time
 	capture *capture
@@ -249,7 +250,7 @@ func (j *Job) end() {
 	}
 	j.runner.log.Error("a command's processes do not end", "pid", j.process.PID(), "error", err)
 	if errors.Is(err, context.DeadlineExceeded) { // the supervisor itself was stopped
-		j.runner.place.abandon()
+		j.runner.place.abandon(j.room)
 	}
 }
 
@@ -258,7 +259,10 @@ const killTime = 12 * time.Second
 
 // follow waits until nothing is left, and sees to that when the Runner closes.
 func (j *Job) follow() {
-	defer close(j.over)
+	defer func() {
+		close(j.over)
+		j.runner.place.leave(j.room)
+	}()
 	defer j.capture.close()
 	status, err := j.process.Wait(j.runner.live)
 	if err == nil {

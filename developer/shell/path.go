@@ -41,13 +41,14 @@ func (l *loginPath) get(ctx context.Context, r *Runner) string {
 func probePath(ctx context.Context, r *Runner) string {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	p, err := r.place.start(ctx, sandbox.Command{
+	p, room, err := r.place.start(ctx, sandbox.Command{
 		Args: []string{r.shell.Path, "-l", "-i", "-c", probeLine(r.shell.kind)},
 		Env:  r.environment(Command{}, ""), Dir: r.o.WorkingDir, NullStdin: true,
 	})
 	if err != nil {
 		return ""
 	}
+	defer r.place.leave(room)
 	found := make(chan string, 1)
 	r.readers.Go(func() {
 		text, _ := io.ReadAll(io.LimitReader(p.Stdout(), 1<<20))

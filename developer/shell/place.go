@@ -4,89 +4,173 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/drivers/local"
 	"gander.dev/gander/sandbox/inside/supervise"
 )
 
-// place is where commands run: a supervisor that is started when the first command
-// needs it, and again after it was killed.
+// place starts commands: each below a supervisor that is started when a command needs it,
+// and again after it was killed. Where rules are kept there is one for each directory that
+// has its own, else one for all.
 type place struct {
 	driver *local.Driver
+	log    *slog.Logger
+	// keep says that the kernel keeps the rules of the directory that a command runs in,
+	// and own is the path of the person's own rules.
+	keep bool
+	own  string
 
 	// mu guards the fields below.
 	mu     sync.Mutex
-	box    sandbox.Sandbox
+	rooms  map[string]*room // by directory; "" is that without rules
 	closed bool
 	starts int
 }
 
-// start starts a command. A supervisor that has ended since is replaced, once.
-func (p *place) start(ctx context.Context, cmd sandbox.Command) (supervise.Process, error) {
-	for range 2 {
-		box, err := p.open(ctx, cmd.Dir)
-		if err != nil {
-			return nil, err
-		}
-		proc, err := box.Start(ctx, cmd)
-		if errors.Is(err, sandbox.ErrGone) {
-			_ = box.Close()
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		held, ok := proc.(supervise.Process)
-		if !ok {
-			return nil, fmt.Errorf("the supervisor gave a %T", proc)
-		}
-		return held, nil
-	}
-	return nil, sandbox.ErrGone
+// room is a supervisor.
+type room struct {
+	box     sandbox.Sandbox
+	running int // commands, also those that only left something in the background
+	used    time.Time
 }
 
-// open gives the supervisor that lives, or a new one.
-func (p *place) open(ctx context.Context, dir string) (sandbox.Sandbox, error) {
+// maxIdle bounds the supervisors that are kept although nothing runs below them.
+const maxIdle = 8
+
+// start starts a command. A supervisor that has ended since is replaced, once. The caller
+// leaves the room when nothing of the command is left.
+func (p *place) start(ctx context.Context, cmd sandbox.Command) (supervise.Process, *room, error) {
+	for range 2 {
+		r, err := p.enter(ctx, cmd.Dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		proc, err := r.box.Start(ctx, cmd)
+		if held, ok := proc.(supervise.Process); ok && err == nil {
+			return held, r, nil
+		}
+		p.leave(r)
+		if errors.Is(err, sandbox.ErrGone) {
+			_ = r.box.Close()
+			continue
+		}
+		if err == nil {
+			err = fmt.Errorf("the supervisor gave a %T", proc)
+		}
+		return nil, nil, err
+	}
+	return nil, nil, sandbox.ErrGone
+}
+
+// enter gives the supervisor for a directory that lives, or a new one.
+func (p *place) enter(ctx context.Context, dir string) (*room, error) {
+	root, err := p.rootOf(dir)
+	if err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, ErrClosed
 	}
-	if p.box != nil && !ended(p.box.Done()) {
-		return p.box, nil
+	r := p.rooms[root]
+	if r == nil || ended(r.box.Done()) {
+		box, err := p.open(ctx, root, dir)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			_ = r.box.Close()
+		}
+		r = &room{box: box}
+		p.rooms[root] = r
 	}
+	r.running++
+	r.used = time.Now()
+	p.forget()
+	return r, nil
+}
+
+// rootOf returns the directory whose rules are kept for commands in dir; empty for none. The
+// root of the file system has none of its own: rules such as **/secrets.* would close the
+// libraries of the machine.
+func (p *place) rootOf(dir string) (string, error) {
+	if !p.keep || filepath.Dir(dir) == dir {
+		return "", nil
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// open starts a supervisor. p.mu is held.
+func (p *place) open(ctx context.Context, root, dir string) (sandbox.Sandbox, error) {
 	p.starts++
-	id := "shell-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(p.starts)
-	box, err := p.driver.Create(ctx, sandbox.Spec{ID: id, WorkingDir: dir})
+	spec := sandbox.Spec{ID: "shell-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(p.starts), WorkingDir: dir}
+	if root != "" {
+		spec.WorkingDir = root
+		spec.Rules = rulesOnly(p.own, func(d sandbox.Denial) {
+			p.log.Info("a command was kept from a file", "path", d.Path, "operation", d.Operation, "pid", d.PID, "rule", d.Rule)
+		})
+	}
+	box, err := p.driver.Create(ctx, spec)
 	if err != nil {
 		return nil, fmt.Errorf("starting the supervisor of commands: %w", err)
 	}
-	p.box = box
+	if root != "" && box.Info().Enforcement.Closed != sandbox.ByKernel {
+		_ = box.Close()
+		return nil, errors.New("the kernel does not keep .gooseignore for commands here, so none is run; --enforce off runs them without")
+	}
 	return box, nil
+}
+
+// leave is called when nothing of a command is left.
+func (p *place) leave(r *room) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.running--
+	p.forget()
+}
+
+// forget ends supervisors that have nothing to do beyond the bound, the longest idle first.
+// p.mu is held.
+func (p *place) forget() {
+	for {
+		idle, oldest := 0, ""
+		for root, r := range p.rooms {
+			if r.running > 0 {
+				continue
+			}
+			if idle++; idle == 1 || r.used.Before(p.rooms[oldest].used) {
+				oldest = root
+			}
+		}
+		if idle <= maxIdle {
+			return
+		}
+		_ = p.rooms[oldest].box.Close()
+		delete(p.rooms, oldest)
+	}
 }
 
 // abandon ends a supervisor that does not answer, and with it what it ran. The next
 // command gets a new one.
-func (p *place) abandon() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.box != nil {
-		_ = p.box.Close()
-	}
-}
+func (p *place) abandon(r *room) { _ = r.box.Close() }
 
 func (p *place) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	if p.box == nil {
-		return nil
+	var errs []error
+	for _, r := range p.rooms {
+		errs = append(errs, r.box.Close())
 	}
-	return p.box.Close()
+	return errors.Join(errs...)
 }
 
 func ended(done <-chan struct{}) bool {

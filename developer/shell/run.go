@@ -108,14 +108,14 @@ func (r *Runner) launch(ctx context.Context, c Command) (*Job, error) {
 	if err != nil {
 		return nil, &SpawnError{err}
 	}
-	p, err := r.place.start(starting, cmd)
+	p, room, err := r.place.start(starting, cmd)
 	if err != nil {
 		out.close()
 		return nil, &SpawnError{err}
 	}
 	l := &live{emit: c.Output}
 	j := &Job{
-		runner: r, session: c.SessionID, line: c.Line, process: p, outputs: out.begun(p), began: time.Now(), live: l,
+		runner: r, session: c.SessionID, line: c.Line, process: p, room: room, outputs: out.begun(p), began: time.Now(), live: l,
 		capture: newCapture(r.spool.file(c.SessionID), c.Split, l), read: make(chan struct{}), over: make(chan struct{}),
 	}
 	r.readers.Go(j.readAll)

@@ -21,6 +21,9 @@
 // namespace ssh and chown stop working. A command that kills all of its own
 // supervisors at one instant is therefore only held in a sandbox.
 //
+// Where rules are kept (Options.KeepRules) there is such a supervisor for each directory, and
+// it carries out for the commands whatever opens files (sandbox/inside/enforce).
+//
 // Nobody gains privileges by a command (sudo, file capabilities): who does could not
 // be killed any more.
 //
@@ -64,6 +67,12 @@ type Options struct {
 	// BashEnv is the value of BASH_ENV where the shell is bash; empty sets none. The
 	// file need not exist.
 	BashEnv string
+	// KeepRules has the kernel keep .gooseignore for commands, and all that they start, as
+	// [CanKeepRules] says that it can. The rules are those of the directory that a command
+	// runs in.
+	KeepRules bool
+	// OwnRules is the path of the person's own .gooseignore; empty means none.
+	OwnRules string
 	// LoginPath asks the login shell for PATH, once, before the first command. It
 	// has no meaning on Windows.
 	LoginPath bool
@@ -129,7 +138,10 @@ func New(o Options) (*Runner, error) {
 	}
 	r := &Runner{o: o, log: o.Log, shell: sh, spool: newSpool(o.SpoolDir, o.SpoolLimit)}
 	r.live, r.cancel = context.WithCancelCause(context.Background())
-	r.place.driver = local.NewOff(local.Options{Executable: o.Executable, Log: o.Log})
+	r.place = place{
+		driver: local.NewOff(local.Options{Executable: o.Executable, KeepRules: o.KeepRules, Log: o.Log}), log: o.Log,
+		keep: o.KeepRules, own: o.OwnRules, rooms: map[string]*room{},
+	}
 	return r, nil
 }
 

@@ -49,6 +49,9 @@ type Options struct {
 	RefuseNamespaces bool
 	// RefuseGroups makes it behave as where control groups can be made and not be entered.
 	RefuseGroups bool
+	// KeepRules has the driver "off" keep Spec.Rules, by the kernel or not at all; nothing else
+	// is kept from commands.
+	KeepRules bool
 	// Log takes what is worth knowing; nil discards it.
 	Log *slog.Logger
 }

@@ -17,7 +17,7 @@ import (
 
 func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	if d.name == nameOff {
-		return d.offPlan(spec, exe), nil
+		return d.offPlan(spec, exe)
 	}
 	if d.options.RefuseNamespaces {
 		no := &refusal{errors.New("namespaces are turned off")}
@@ -145,13 +145,22 @@ func identity(o project.Owner) *supervise.Identity {
 }
 
 // offPlan supervises as the user that gander is.
-func (d *Driver) offPlan(spec sandbox.Spec, exe string) plan {
-	return plan{
+func (d *Driver) offPlan(spec sandbox.Spec, exe string) (plan, error) {
+	p := plan{
 		exe: exe, home: spec.Home, setup: supervise.Setup{WorkingDir: spec.WorkingDir, KeepPrivileges: true},
 		isolation: fmt.Sprintf("none: processes are supervised, as uid %d", os.Geteuid()),
 		weaker:    []string{"none"},
 		warnings:  []string{"There is no sandbox: commands see all files that you can see, and the network. Processes are still supervised and end with the session."},
 	}
+	if !d.options.KeepRules {
+		return p, nil
+	}
+	real, err := filepath.EvalSymlinks(spec.WorkingDir)
+	if err != nil {
+		return plan{}, fmt.Errorf("finding the directory of the rules for files: %w", err)
+	}
+	p.setup.Rules, err = supervise.ReadRules(spec, real)
+	return p, err
 }
 
 // notWeaker says why there is no sandbox.

@@ -44,6 +44,10 @@ func (o Filter) table() []call {
 			calls = append(calls, call{name: name, nr: nr, rule: c.rule})
 		}
 	}
+	if o.Machine {
+		calls = slices.DeleteFunc(calls, func(c call) bool { return slices.Contains(machineCalls(), c.nr) })
+		calls = append(calls, userCalls()...)
+	}
 	if !o.Connect {
 		calls = slices.DeleteFunc(calls, func(c call) bool { return c.nr == unix.SYS_CONNECT })
 	}

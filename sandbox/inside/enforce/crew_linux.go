@@ -148,6 +148,9 @@ func (g *Guard) prepare() error {
 	if err := blockSignals(); err != nil {
 		return err
 	}
+	if g.o.Machine {
+		return nil
+	}
 	return g.o.Identity.take()
 }
 

@@ -72,9 +72,9 @@ func (r rule) result() uint32 {
 	return unix.SECCOMP_RET_USER_NOTIF
 }
 
-// filter is the program that Install loads. It is made of independent blocks,
+// program returns what Install loads. It is made of independent blocks,
 // each for one system call: compare the number, else jump over the block.
-func filter(calls []call) []unix.SockFilter {
+func (o Filter) program() program {
 	var p program
 	p.add(load, offsetArch, 0, 0)
 	p.add(equal, auditArch, 1, 0)
@@ -85,14 +85,16 @@ func filter(calls []call) []unix.SockFilter {
 	for _, c := range openCalls() {
 		p.openBlock(c.nr, c.flags)
 	}
-	for _, c := range calls {
+	for _, c := range o.table() {
 		p.add(equal, uint32(c.nr), 0, 1)
 		p.ret(c.rule.result())
 	}
 	p.flagBlock(unix.SYS_UNSHARE, namespaces)
 	p.flagBlock(unix.SYS_CLONE, namespaces&^unix.CLONE_NEWTIME) // clone has a signal number there
-	p.socketBlock(unix.SYS_SOCKET)
-	p.socketBlock(unix.SYS_SOCKETPAIR)
+	if !o.Machine {
+		p.socketBlock(unix.SYS_SOCKET)
+		p.socketBlock(unix.SYS_SOCKETPAIR)
+	}
 	p.dumpableBlock()
 	p.limitBlock()
 	p.scheduleBlocks()

@@ -12,7 +12,7 @@ import (
 // interpreter of its program.
 func TestFilter(t *testing.T) {
 	var raw []bpf.RawInstruction
-	for _, i := range filter(Filter{Connect: true}.table()) {
+	for _, i := range (Filter{Connect: true}).program() {
 		raw = append(raw, bpf.RawInstruction{Op: i.Code, Jt: i.Jt, Jf: i.Jf, K: i.K})
 	}
 	insns, ok := bpf.Disassemble(raw)

@@ -47,6 +47,10 @@ type Options struct {
 	// OwnNetwork promises that every socket of the network namespace belongs to a
 	// supervised process, or to one that they may talk to.
 	OwnNetwork bool
+	// Machine has the Guard keep rules for files alone: the callers have the rights of this
+	// process, may change their user, and use the sockets of the machine. Each call is carried
+	// out as who makes it. It excludes Identity.
+	Machine bool
 	// Denied is told of what was refused, on the thread that the caller waits
 	// for: it must be quick. May be nil.
 	Denied func(Denial)
@@ -70,6 +74,7 @@ type Guard struct {
 	program                  inode       // what this process executes
 	writable                 []string    // Options.Writable, without links
 	readsAll                 bool        // this process may read the memory of any other inside
+	users                    atomic.Bool // callers may have other rights than this process
 	foreign                  atomic.Bool // process_vm_readv is refused: /proc/PID/mem is read
 	crew                     *crew
 	moves                    sync.RWMutex // held by who must not see names move, see Hold
@@ -92,7 +97,7 @@ func New(o Options) (*Guard, error) {
 	for _, c := range openCalls() {
 		g.calls[int32(c.nr)], g.names[int32(c.nr)] = c.do, "open"
 	}
-	for _, c := range (Filter{Connect: true}).table() {
+	for _, c := range (Filter{Connect: true, Machine: o.Machine}).table() {
 		if c.rule == supervise {
 			g.calls[int32(c.nr)], g.names[int32(c.nr)] = c.do, c.name
 		}
@@ -186,6 +191,9 @@ func readFile(dir int, name string) ([]byte, error) {
 // is left alone; nothing else stands between a process and a socket in the file
 // system there.
 func (g *Guard) Filter() Filter {
+	if g.o.Machine {
+		return Filter{Machine: true}
+	}
 	process, err := unix.PidfdOpen(g.self, 0)
 	if err != nil {
 		return Filter{}
@@ -238,7 +246,8 @@ func (g *Guard) release() {
 type worker struct {
 	n      *notification
 	path   []byte
-	last   int // the thread whose call it answered last
+	last   int    // the thread whose call it answered last
+	as     rights // taken from a caller; the zero value is the process's own
 	begins beginning
 	// Of the calls that it answered, when it last counted enough of them, and when it rested.
 	calls           int
@@ -304,7 +313,7 @@ func (g *Guard) serve(w *worker) bool {
 		c.crowd.Add(-1)
 		g.give(call)
 	}
-	g.answer(&task{g: g, n: w.n, call: call, buf: w.path, begins: &w.begins, tid: w.thread(), memory: -1})
+	g.answer(w, &task{g: g, n: w.n, call: call, buf: w.path, begins: &w.begins, tid: w.thread(), memory: -1})
 	mine := c.done(call)
 	w.rest()
 	return mine
@@ -329,12 +338,16 @@ func blockSignals() error {
 	return nil
 }
 
-func (g *Guard) answer(t *task) {
+func (g *Guard) answer(w *worker, t *task) {
 	defer t.close()
 	begun := time.Now()
 	a := done(unix.ENOSYS)
 	if do := g.calls[t.n.nr]; do != nil {
-		a = do(t)
+		if e := w.become(t); e != 0 {
+			a = done(e)
+		} else {
+			a = do(t)
+		}
 	}
 	// Not after the answer, when who has it may run in this one's place, and call again.
 	if time.Since(begun) > slowAnswer && g.listener.pending() {

@@ -18,6 +18,9 @@ const (
 type Filter struct {
 	// Connect says that the Guard carries out connect, too.
 	Connect bool
+	// Machine leaves sockets, and what else concerns the machine and no files, to the callers,
+	// who may also change their user.
+	Machine bool
 }
 
 // Install loads the filter into the calling thread, which must be locked to its
@@ -28,7 +31,10 @@ type Filter struct {
 // There is no way back. It fails with ErrUnsupported where something else has taken the
 // place, or does not let a filter be loaded.
 func (o Filter) Install() (listener int, err error) {
-	f := filter(o.table())
+	return install(o.program())
+}
+
+func install(f program) (listener int, err error) {
 	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	// Without waitKillable a signal makes the caller repeat a call that the Guard
 	// has carried out already.

@@ -43,7 +43,8 @@ type closure struct {
 
 // newClosure reads the rules. What it takes stays for as long as the process. Where files
 // may be changed mounts say, if they are the sandbox's own.
-func (l *linux) newClosure(r Rules, writable []string, denied func(sandbox.Denial)) (*closure, error) {
+func (l *linux) newClosure(s Setup, denied func(sandbox.Denial)) (*closure, error) {
+	r := *s.Rules
 	if err := enforce.Supported(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRules, err)
 	}
@@ -51,7 +52,7 @@ func (l *linux) newClosure(r Rules, writable []string, denied func(sandbox.Denia
 	c.own.Set(r.Own, r.HasOwn)
 	reports := newDenials(denied)
 	o := enforce.Options{
-		Inside: l.inside, StaticMounts: r.OwnMounts, OwnNetwork: r.OwnNetwork, Public: r.Public, Log: l.log,
+		Inside: l.inside, StaticMounts: r.OwnMounts, OwnNetwork: r.OwnNetwork, Public: r.Public, Machine: s.KeepPrivileges, Log: l.log,
 		Denied: func(d enforce.Denial) {
 			if explained, tell := c.explain(d); tell {
 				reports.add(explained)
@@ -59,7 +60,7 @@ func (l *linux) newClosure(r Rules, writable []string, denied func(sandbox.Denia
 		},
 	}
 	if !r.OwnMounts {
-		o.Writable = writable
+		o.Writable = s.Writable
 	}
 	if l.identity != nil {
 		o.Identity = &enforce.Identity{UID: l.identity.UID, GID: l.identity.GID}

@@ -18,7 +18,7 @@ func TestClosureKeepsOwnRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &linux{log: slog.New(slog.DiscardHandler), pid: os.Getpid()}
-	c, err := l.newClosure(Rules{Trees: []string{tree}, Own: "*.mine\n", HasOwn: true}, nil, func(sandbox.Denial) {})
+	c, err := l.newClosure(Setup{Rules: &Rules{Trees: []string{tree}, Own: "*.mine\n", HasOwn: true}}, func(sandbox.Denial) {})
 	if err != nil {
 		if os.Getenv("GANDER_CHECK") != "" {
 			t.Fatal(err)

@@ -31,7 +31,8 @@ type Setup struct {
 	// Identity is whom commands run as; nil is the supervisor's own user.
 	Identity *Identity `json:"identity,omitempty"`
 	// KeepPrivileges leaves commands the capabilities that the supervisor has.
-	// Otherwise they have none, also as uid 0. It excludes Identity.
+	// Otherwise they have none, also as uid 0. With Rules they keep the machine's sockets and
+	// network, too. It excludes Identity.
 	KeepPrivileges bool `json:"keepPrivileges,omitempty"`
 	// Root, for a supervisor with a mount and a PID namespace of its own, is the
 	// file system to build and to move into; nil keeps what is there.

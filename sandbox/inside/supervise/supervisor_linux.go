@@ -129,7 +129,7 @@ func (l *linux) setup(s Setup, denied func(sandbox.Denial)) (warnings []string, 
 		p.Limits = s.Limits
 	}
 	if s.Rules != nil {
-		if l.closure, err = l.newClosure(*s.Rules, s.Writable, denied); err != nil {
+		if l.closure, err = l.newClosure(s, denied); err != nil {
 			return nil, err
 		}
 		p.Filter = l.closure.filter()
