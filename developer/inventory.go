@@ -38,12 +38,28 @@ type Options struct {
 	LoginPath bool
 	// Jobs adds the tool for background jobs, which no goose ever had.
 	Jobs bool
-	// Guarded has the descriptions say that ignore rules are kept by a check of
-	// names, which is a guard, and not enforced.
-	Guarded bool
+	// Keeper is who keeps the ignore rules for commands; the descriptions say so.
+	Keeper Keeper
+	// NeedKernel refuses commands for which the kernel does not keep them.
+	NeedKernel bool
 	// Log gets events; never what a command printed, nor secrets. nil means none.
 	Log *slog.Logger
 }
+
+// A Keeper keeps the ignore rules for commands, and for what they start.
+type Keeper string
+
+// The keepers.
+const (
+	// KeptSilently is a check of what a command says, of which no description speaks.
+	KeptSilently Keeper = ""
+	// KeptByWords is the same check, called a guard.
+	KeptByWords Keeper = "words"
+	// KeptByKernel is that check, and the kernel, for whatever a command starts.
+	KeptByKernel Keeper = "kernel"
+	// KeptBySandbox is that check, and the sandbox that the server runs in.
+	KeptBySandbox Keeper = "sandbox"
+)
 
 // New makes the tools of a profile. Close them at the end: commands that still run
 // in the background end then.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -13,12 +15,17 @@ import (
 	"gander.dev/gander/developer/shell"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 // newShellRunner makes what runs the commands of a server's tools.
 func newShellRunner(o Options) (*shell.Runner, error) {
 	so := shell.Options{
 		Env: o.Environ, WorkingDir: o.WorkingDir, BashEnv: o.BashEnv, LoginPath: o.LoginPath, Log: o.Log,
+		KeepRules: o.Keeper == KeptByKernel, NeedRules: o.NeedKernel,
+	}
+	if o.ConfigDir != "" {
+		so.OwnRules = filepath.Join(o.ConfigDir, ignore.FileName)
 	}
 	if o.Profile == Current {
 		so.Shells = currentShells(variable(o.Environ, "GOOSE_SHELL"))
@@ -109,6 +116,17 @@ func exitNote(r shell.Result, timeout time.Duration) string {
 		return fmt.Sprintf("Command exited with code %d", r.Code)
 	}
 	return ""
+}
+
+// needsNamespaces are the words of programs that cannot make namespaces.
+var needsNamespaces = regexp.MustCompile(`(?i)new namespace|user namespace|unshare(?: failed)?: |cannot clone: |no usable sandbox`)
+
+// keptNote says why a command failed when it is for what the kernel's keeping of rules takes.
+func keptNote(run *shell.Runner, r shell.Result) string {
+	if r.Code == 0 || !run.KeepsRules() || !needsNamespaces.MatchString(r.Merged.Shown) {
+		return ""
+	}
+	return "Namespaces of one's own do not work while the kernel keeps .gooseignore; a server started with --enforce off permits them."
 }
 
 // leftNote says what a command left running.

@@ -50,13 +50,13 @@ func shellTool(r *shell.Runner, s *Spaces) Tool {
 			if err != nil {
 				return Result{}, shellError(ctx, err)
 			}
-			return classicShellResult(res, command), nil
+			return classicShellResult(res, command, keptNote(r, res)), nil
 		},
 	}
 }
 
 // classicShellResult are two blocks, one for the model and one for the person.
-func classicShellResult(r shell.Result, c shell.Command) Result {
+func classicShellResult(r shell.Result, c shell.Command, kept string) Result {
 	forModel, forPerson := r.Merged.Shown, r.Merged.Shown
 	if t := r.Merged; t.Cut {
 		forModel = fmt.Sprintf("private note: output was %d lines and we are only showing the most recent lines, remainder of lines in %s"+
@@ -64,7 +64,7 @@ func classicShellResult(r shell.Result, c shell.Command) Result {
 			t.Lines, whereRest(t), cutNotice(t), t.Shown)
 		forPerson = fmt.Sprintf("NOTE: Output was %d lines, showing only the last %d lines.\n\n%s", t.Lines, t.Lines-t.FirstLine+1, t.Shown)
 	}
-	notes := []string{exitNote(r, c.Timeout), leftNote(r)}
+	notes := []string{exitNote(r, c.Timeout), kept, leftNote(r)}
 	return Result{Content: []Content{
 		{Text: joinNotes(forModel, notes...), Audience: []string{"assistant"}},
 		{Text: joinNotes(forPerson, notes...), Audience: []string{"user"}, Priority: new(float64)},

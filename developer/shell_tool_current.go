@@ -77,7 +77,7 @@ func currentShellTool(r *shell.Runner, s *Spaces) Tool {
 			if err != nil {
 				return currentFailure(shellError(ctx, err).Error()), nil
 			}
-			return currentShellResult(res, command)
+			return currentShellResult(res, command, keptNote(r, res))
 		},
 	}
 }
@@ -99,7 +99,7 @@ type currentShellStructure struct {
 	Saved     string `json:"combined_saved_path,omitempty"`
 }
 
-func currentShellResult(r shell.Result, c shell.Command) (Result, error) {
+func currentShellResult(r shell.Result, c shell.Command, kept string) (Result, error) {
 	text := strings.TrimSuffix(r.Merged.Shown, "\n")
 	if r.Merged.Bytes == 0 {
 		text = "(no output)"
@@ -113,7 +113,7 @@ func currentShellResult(r shell.Result, c shell.Command) (Result, error) {
 		text = ""
 	}
 	result := Result{IsError: exit != "", Content: []Content{
-		{Text: joinCurrentNotes(text, drain, exit, leftNote(r)), Priority: new(float64)},
+		{Text: joinCurrentNotes(text, drain, exit, kept, leftNote(r)), Priority: new(float64)},
 	}}
 	if r.Merged.Cut {
 		result.Content = append(result.Content, Content{Text: currentCutNotice(r.Merged), Priority: new(float64)})

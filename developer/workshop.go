@@ -47,9 +47,9 @@ func (w *workshop) tools() []Tool {
 	if w.o.Jobs {
 		tools = append(tools, jobsTool(w.runner, w.spaces))
 	}
-	if w.o.Guarded {
-		for i := range tools {
-			tools[i].Description += guardNotes[tools[i].Name]
+	for i := range tools {
+		if name := tools[i].Name; name == "shell" || name == "jobs" {
+			tools[i].Description += keeperNotes[w.o.Keeper]
 		}
 	}
 	return tools
@@ -79,10 +79,13 @@ func (w *workshop) current() []Tool {
 	}
 }
 
-// guardNotes are what descriptions of tools say about ignore rules, so that a
-// model does not take a refusal for a fault and a person not a check for a wall.
-var guardNotes = map[string]string{
-	"shell": "\n\nFiles that .gooseignore names are off limits. Commands that name one are refused; this is a guard that reads the command, not a wall around the files.",
+// keeperNotes say in descriptions of tools how ignore rules are kept, so that a model does
+// not take a refusal for a fault and a person not a check for a wall.
+var keeperNotes = map[Keeper]string{
+	KeptByWords: "\n\nFiles that .gooseignore names are off limits. Commands that name one are refused; this is a guard that reads the command, not a wall around the files.",
+	KeptByKernel: "\n\nFiles that .gooseignore names are closed: the kernel keeps commands, and all that they start, from reading or changing them (\"Permission denied\"), and from changing a .gooseignore." +
+		" Set-uid programs (sudo), mounts and namespaces of one's own (unshare, bwrap, sandboxes of browsers) do not work.",
+	KeptBySandbox: "\n\nFiles that .gooseignore names are closed by the sandbox that commands run in (\"Permission denied\").",
 }
 
 // close ends what the tools keep, the last made first.

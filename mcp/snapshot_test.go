@@ -25,7 +25,7 @@ func TestToolSnapshots(t *testing.T) {
 	for _, profile := range developer.Profiles() {
 		t.Run(string(profile), func(t *testing.T) {
 			dir := filepath.Join("testdata", "tools", string(profile))
-			tools := listed(t, developer.Options{Profile: profile, WorkingDir: t.TempDir(), Jobs: true, Guarded: true})
+			tools := listed(t, developer.Options{Profile: profile, WorkingDir: t.TempDir(), Jobs: true, Keeper: developer.KeptByKernel})
 			if *update {
 				record(t, dir, tools)
 			}

@@ -22,10 +22,10 @@ import (
 type place struct {
 	driver *local.Driver
 	log    *slog.Logger
-	// keep says that the kernel keeps the rules of the directory that a command runs in,
-	// and own is the path of the person's own rules.
-	keep bool
-	own  string
+	// keep says that the kernel keeps the rules of the directory that a command runs in, need
+	// that nothing runs without, and own is the path of the person's own rules.
+	keep, need bool
+	own        string
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -102,7 +102,10 @@ func (p *place) enter(ctx context.Context, dir string) (*room, error) {
 // root of the file system has none of its own: rules such as **/secrets.* would close the
 // libraries of the machine.
 func (p *place) rootOf(dir string) (string, error) {
-	if !p.keep || filepath.Dir(dir) == dir {
+	switch top := filepath.Dir(dir) == dir; {
+	case p.keep && p.need && top:
+		return "", fmt.Errorf("no command runs in %s, for whose .gooseignore the kernel is not asked; give another working directory, or start the server with --enforce auto", dir)
+	case !p.keep || top:
 		return "", nil
 	}
 	return filepath.EvalSymlinks(dir)

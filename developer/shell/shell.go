@@ -71,6 +71,9 @@ type Options struct {
 	// [CanKeepRules] says that it can. The rules are those of the directory that a command
 	// runs in.
 	KeepRules bool
+	// NeedRules refuses commands that KeepRules keeps no rules for: those that run in the root
+	// of the file system.
+	NeedRules bool
 	// OwnRules is the path of the person's own .gooseignore; empty means none.
 	OwnRules string
 	// LoginPath asks the login shell for PATH, once, before the first command. It
@@ -140,7 +143,7 @@ func New(o Options) (*Runner, error) {
 	r.live, r.cancel = context.WithCancelCause(context.Background())
 	r.place = place{
 		driver: local.NewOff(local.Options{Executable: o.Executable, KeepRules: o.KeepRules, Log: o.Log}), log: o.Log,
-		keep: o.KeepRules, own: o.OwnRules, rooms: map[string]*room{},
+		keep: o.KeepRules, need: o.NeedRules, own: o.OwnRules, rooms: map[string]*room{},
 	}
 	return r, nil
 }
@@ -160,6 +163,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// KeepsRules reports whether the kernel keeps .gooseignore for commands.
+func (r *Runner) KeepsRules() bool { return r.o.KeepRules }
 
 // Interpreter is the shell that commands run in.
 func (r *Runner) Interpreter() Interpreter { return r.shell }

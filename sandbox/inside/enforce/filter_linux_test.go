@@ -11,6 +11,7 @@ import (
 // What the filter does with each call and each flag that it looks at, by an
 // interpreter of its program.
 func TestFilter(t *testing.T) {
+	t.Run("machine", testMachineFilter)
 	var raw []bpf.RawInstruction
 	for _, i := range (Filter{Connect: true}).program() {
 		raw = append(raw, bpf.RawInstruction{Op: i.Code, Jt: i.Jt, Jf: i.Jf, K: i.K})
@@ -140,5 +141,26 @@ func TestFilter(t *testing.T) {
 	}
 	if got := run(unix.AUDIT_ARCH_I386, unix.SYS_READ); got != missing {
 		t.Errorf("a 32 bit call: %#x, want %#x", got, missing)
+	}
+}
+
+// testMachineFilter: files are asked about, the machine is left alone.
+func testMachineFilter(t *testing.T) {
+	calls := map[uintptr]rule{}
+	for _, c := range (Filter{Machine: true}).table() {
+		calls[c.nr] = c.rule
+	}
+	for _, nr := range []uintptr{unix.SYS_CONNECT, unix.SYS_KEYCTL, unix.SYS_SYSLOG, unix.SYS_REBOOT} {
+		if r, ok := calls[nr]; ok {
+			t.Errorf("call %d has the rule %d", nr, r)
+		}
+	}
+	for nr, want := range map[uintptr]rule{
+		unix.SYS_SETUID: supervise, unix.SYS_CAPSET: supervise, unix.SYS_RENAMEAT2: supervise, unix.SYS_PTRACE: supervise,
+		unix.SYS_MOUNT: forbid, unix.SYS_OPEN_BY_HANDLE_AT: forbid, unix.SYS_OPENAT2: unknown, unix.SYS_IO_URING_SETUP: unknown,
+	} {
+		if got, ok := calls[nr]; !ok || got != want {
+			t.Errorf("call %d has the rule %d (%t), want %d", nr, got, ok, want)
+		}
 	}
 }

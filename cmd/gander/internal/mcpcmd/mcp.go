@@ -16,6 +16,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/developer"
+	"gander.dev/gander/developer/shell"
 	"gander.dev/gander/mcp"
 )
 
@@ -45,9 +46,11 @@ its tools, schemas and texts, for goose and for any other MCP client. It needs n
 home and no configuration. It ends, with everything it started, when its stdin ends
 or it gets a signal.
 
-Files that .gooseignore names are kept from the tools by a check of the paths, and of
-what a command says. That is a guard against mistakes, not a wall: --enforce auto says
-so to the model, off does not, and on refuses to start where nothing can enforce it.`,
+Files that .gooseignore names are kept from the tools by a check of the files that they
+open, and from commands, with all that they start, by the kernel, on Linux. Where it
+cannot, --enforce auto leaves a check of what a command says, which is a guard against
+mistakes and not a wall, and says so to the model; on does not start there; off leaves
+that check alone.`,
 		Example: `  gander mcp developer
   gander mcp developer --profile current --root ~/project
   goose run --no-profile --with-extension "developer:gander mcp developer" -t "what is here?"`,
@@ -60,7 +63,7 @@ so to the model, off does not, and on refuses to start where nothing can enforce
 	}
 	cmd.Flags().StringVar(&f.profile, "profile", string(developer.Classic), "the tools: classic (goose up to 1.25) or current (goose 1.52)")
 	cmd.Flags().StringArrayVar(&f.roots, "root", nil, "a further directory in which files may be edited, besides the working directory's work tree and the temporary directory; may be repeated, / permits all")
-	cmd.Flags().StringVar(&f.enforce, "enforce", enforceAuto, "whether ignore rules must be enforced by the kernel: auto, on or off")
+	cmd.Flags().StringVar(&f.enforce, "enforce", enforceAuto, "whether the kernel keeps .gooseignore for commands: auto (where it can), on or off")
 	cmd.Flags().BoolVar(&f.jobs, "jobs", false, "add a tool for background jobs")
 	cmd.Flags().BoolVar(&f.loginPath, "login-path", false, "run commands with the PATH of your login shell, which is asked once")
 	cmd.Flags().StringVar(&f.bashEnv, "bash-env", "", "a file that bash reads before each command (BASH_ENV)")
@@ -90,13 +93,33 @@ func (f mcpFlags) check() error {
 		return cli.UsageError("--profile %q: choose one of classic, current", f.profile)
 	}
 	switch f.enforce {
-	case enforceAuto, enforceOff:
+	case enforceAuto, enforceOn, enforceOff:
 		return nil
-	case enforceOn:
-		return cli.UsageError("--enforce on: nothing here can have the kernel enforce .gooseignore, so the server does not start; " +
-			"--enforce auto starts it with a guard that checks paths and commands")
 	}
 	return cli.UsageError("--enforce %q: choose one of auto, on, off", f.enforce)
+}
+
+// keeperOf finds who keeps .gooseignore for commands.
+func keeperOf(a *cli.App, enforce, dir string) (developer.Keeper, error) {
+	if enforce == enforceOff {
+		return developer.KeptSilently, nil
+	}
+	err := shell.CanKeepRules()
+	if enforce == enforceOn && err == nil && filepath.Dir(dir) == dir {
+		err = errors.New("the server was started in " + dir + ", whose rules would close the machine's own files; start it in a project")
+	}
+	switch {
+	case err == nil:
+		a.Log.Info("the kernel keeps .gooseignore for commands")
+		return developer.KeptByKernel, nil
+	case errors.Is(err, shell.ErrInside):
+		a.Log.Info("the sandbox around this server keeps .gooseignore for commands")
+		return developer.KeptBySandbox, nil
+	case enforce == enforceOn:
+		return "", cli.UsageError("--enforce on: the kernel cannot keep .gooseignore for commands (%v), so the server does not start; --enforce auto starts it with a guard that checks paths and commands", err)
+	}
+	a.Log.Warn("commands are kept from what .gooseignore names by a check of their words only", "err", err)
+	return developer.KeptByWords, nil
 }
 
 // serveMCP serves a client until its stream ends or gander is told to stop.
@@ -148,6 +171,10 @@ func developerOptions(a *cli.App, f mcpFlags) (developer.Options, error) {
 	if err != nil {
 		return developer.Options{}, fmt.Errorf("the working directory is gone: %w; start the server in a directory that is there", err)
 	}
+	keeper, err := keeperOf(a, f.enforce, dir)
+	if err != nil {
+		return developer.Options{}, err
+	}
 	var roots []string
 	for _, root := range f.roots {
 		abs, err := cli.DirectoryOf("--root", root, "a directory of the file tools")
@@ -167,7 +194,8 @@ func developerOptions(a *cli.App, f mcpFlags) (developer.Options, error) {
 		Jobs:       f.jobs,
 		BashEnv:    f.bashEnv,
 		LoginPath:  f.loginPath,
-		Guarded:    f.enforce != enforceOff,
+		Keeper:     keeper,
+		NeedKernel: f.enforce == enforceOn && keeper == developer.KeptByKernel,
 		Log:        a.Log,
 	}, nil
 }
