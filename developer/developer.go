@@ -26,6 +26,8 @@ type Tool struct {
 	InputSchema json.RawMessage
 	// OutputSchema describes Result.Structured; nil when there is none.
 	OutputSchema json.RawMessage
+	// OutcomeSchema describes Outcome.Structured; nil when there is none.
+	OutcomeSchema json.RawMessage
 	// Hints say what the tool does to its surroundings; nil says nothing, as the
 	// classic profile did.
 	Hints *Hints
@@ -74,9 +76,22 @@ type Result struct {
 	// Structured is a JSON object that repeats the result for programs, by the
 	// tool's OutputSchema; nil when there is none.
 	Structured json.RawMessage
+	// Outcome is how a command ended, for clients that know of structured results; nil when
+	// there is none.
+	Outcome *Outcome
 	// IsError says that the tool ran and failed. Classic tools never set it: their
 	// failures are protocol errors.
 	IsError bool
+}
+
+// An Outcome is how a command ended, where nothing that it printed can imitate it. Clients of
+// MCP 2025-06-18 and later get it besides a Result's Content; classic goose had none.
+type Outcome struct {
+	// Structured is a JSON object by the tool's OutcomeSchema.
+	Structured json.RawMessage
+	// Text says the same to the model, in a last block of its own, where a client shows it
+	// text only.
+	Text string
 }
 
 // Content is one block of a result: text, or an image when MimeType is set.

@@ -105,6 +105,55 @@ func shellError(ctx context.Context, err error) error {
 	return &Error{InternalError, err.Error()}
 }
 
+const shellOutcomeSchema = `{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "title": "ShellOutcome",
+  "type": "object",
+  "properties": {
+    "exitCode": {"description": "The exit code; 128 and its number when a signal ended the command.", "type": "integer"},
+    "signal": {"description": "The name of the signal that ended the command.", "type": ["string", "null"]},
+    "timedOut": {"type": "boolean"},
+    "cancelled": {"type": "boolean"},
+    "truncated": {"description": "Whether the text of the result is less than all of the output.", "type": "boolean"},
+    "totalBytes": {"description": "The size of the output.", "type": "integer", "minimum": 0},
+    "savedTo": {"description": "The file that has the output.", "type": ["string", "null"]}
+  },
+  "required": ["exitCode", "signal", "timedOut", "cancelled", "truncated", "totalBytes", "savedTo"]
+}`
+
+// shellOutcome is how a command ended, by shellOutcomeSchema. One that was cancelled has no
+// result, but an error.
+func shellOutcome(r shell.Result) *Outcome {
+	o := struct {
+		ExitCode   int     `json:"exitCode"`
+		Signal     *string `json:"signal"`
+		TimedOut   bool    `json:"timedOut"`
+		Cancelled  bool    `json:"cancelled"`
+		Truncated  bool    `json:"truncated"`
+		TotalBytes int64   `json:"totalBytes"`
+		SavedTo    *string `json:"savedTo"`
+	}{ExitCode: r.Code, TimedOut: r.TimedOut, Truncated: r.Merged.Cut, TotalBytes: r.Merged.Bytes}
+	text := fmt.Sprintf("[exit code %d", r.Code)
+	if r.Signal != "" {
+		o.Signal = &r.Signal
+		text += ", signal " + r.Signal
+	}
+	if r.TimedOut {
+		text += ", timed out"
+	}
+	if r.Merged.Cut {
+		text += ", output truncated"
+	}
+	if r.Merged.File != "" {
+		o.SavedTo = &r.Merged.File
+	}
+	structured, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // it is numbers and strings
+	}
+	return &Outcome{Structured: structured, Text: text + "]"}
+}
+
 // exitNote says how a command ended when that is worth saying.
 func exitNote(r shell.Result, timeout time.Duration) string {
 	switch {

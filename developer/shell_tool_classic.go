@@ -32,7 +32,7 @@ func shellTool(r *shell.Runner, s *Spaces) Tool {
 	return Tool{
 		Name:        "shell",
 		Description: shellDescription,
-		InputSchema: json.RawMessage(shellSchema),
+		InputSchema: json.RawMessage(shellSchema), OutcomeSchema: json.RawMessage(shellOutcomeSchema),
 		Call: func(ctx context.Context, call Call) (Result, error) {
 			args, err := shellArguments(call.Arguments)
 			if err != nil {
@@ -65,7 +65,7 @@ func classicShellResult(r shell.Result, c shell.Command, kept string) Result {
 		forPerson = fmt.Sprintf("NOTE: Output was %d lines, showing only the last %d lines.\n\n%s", t.Lines, t.Lines-t.FirstLine+1, t.Shown)
 	}
 	notes := []string{exitNote(r, c.Timeout), kept, leftNote(r)}
-	return Result{Content: []Content{
+	return Result{Outcome: shellOutcome(r), Content: []Content{
 		{Text: joinNotes(forModel, notes...), Audience: []string{"assistant"}},
 		{Text: joinNotes(forPerson, notes...), Audience: []string{"user"}, Priority: new(float64)},
 	}}

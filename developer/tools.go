@@ -68,6 +68,9 @@ func NewToolset(table Table) (*Toolset, error) {
 		if err == nil && tool.OutputSchema != nil && !json.Valid(tool.OutputSchema) {
 			err = errors.New("its output schema is not JSON")
 		}
+		if err == nil && tool.OutcomeSchema != nil && !json.Valid(tool.OutcomeSchema) {
+			err = errors.New("its outcome schema is not JSON")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the schema of the tool %s: %w", tool.Name, err)
 		}

@@ -46,7 +46,7 @@ func (c *call) run() []byte {
 	if c.outcome.err != nil {
 		return replyError(c.id, errorOf(c.outcome.err))
 	}
-	return reply(c.id, "result", c.server.client.result(c.outcome.result))
+	return reply(c.id, "result", c.server.client.result(c.outcome.result, c.meta.toolCallID))
 }
 
 func (c *call) begin() {

@@ -53,6 +53,17 @@ func (c *client) batches() bool {
 	return c.version == "2024-11-05" || c.version == "2025-03-26"
 }
 
+// structures reports whether the agreed revision has structured results.
+func (c *client) structures() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version >= "2025-06-18"
+}
+
+// showsTextOnly reports whether the client keeps structured results from its model. Under
+// goose acp only the metadata of a call tells.
+func (c *client) showsTextOnly() bool { return c.isGoose() || c.nameIs("opencode") }
+
 // levels are those of log messages, the least important first.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 

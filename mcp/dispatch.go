@@ -21,11 +21,12 @@ type dispatcher struct {
 	rpc    *mcpserver.MCPServer
 	ctx    context.Context // carries the session
 	last   atomic.Int64    // id
-	tools  json.RawMessage // the result of tools/list
+	// The result of tools/list, for clients that know no structured results, and others.
+	tools, toolsWithOutcomes json.RawMessage
 }
 
 func newDispatcher(s *server) *dispatcher {
-	d := &dispatcher{server: s, tools: toolList(s.tools.Tools())}
+	d := &dispatcher{server: s, tools: toolList(s.tools.Tools(), false), toolsWithOutcomes: toolList(s.tools.Tools(), true)}
 	hooks := new(mcpserver.Hooks)
 	hooks.AddAfterInitialize(d.initialized)
 	d.rpc = mcpserver.NewMCPServer(s.opts.Name, s.opts.Version,
@@ -96,6 +97,9 @@ func (d *dispatcher) handle(ctx context.Context, method string, params json.RawM
 	switch r := d.rpc.HandleMessage(context.WithValue(ctx, failureKey{}, outcome), line).(type) {
 	case mcp.JSONRPCResponse:
 		if method == string(mcp.MethodToolsList) {
+			if d.server.client.structures() {
+				return d.toolsWithOutcomes, nil
+			}
 			return d.tools, nil // mcp-go's own has empty annotations
 		}
 		return encode(r.Result), nil

@@ -33,14 +33,26 @@ type wireAnnotations struct {
 	Priority *json.Number `json:"priority,omitempty"`
 }
 
-// result writes a result the way the client can use it.
-func (c *client) result(r developer.Result) []byte {
+// result writes a result the way the client can use it. toolCall is the model's id of the
+// call, which goose tells.
+func (c *client) result(r developer.Result, toolCall string) []byte {
 	content := r.Content
 	if !c.splitsAudience() {
 		content = forModel(content)
 	}
+	structured := r.Structured
+	if r.Outcome != nil && c.structures() {
+		structured = r.Outcome.Structured
+		if c.showsTextOnly() || toolCall != "" {
+			last := developer.Content{Text: r.Outcome.Text}
+			if c.splitsAudience() {
+				last.Audience = []string{"assistant"}
+			}
+			content = append(slices.Clip(content), last)
+		}
+	}
 	content = c.limits().cut(content)
-	w := wireResult{Content: []wireContent{}, Structured: r.Structured, IsError: r.IsError}
+	w := wireResult{Content: []wireContent{}, Structured: structured, IsError: r.IsError}
 	for _, block := range content {
 		w.Content = append(w.Content, wireBlock(block))
 	}
@@ -93,9 +105,16 @@ func (l limits) cut(content []developer.Content) []developer.Content {
 		return content
 	}
 	content = slices.Clone(content)
-	share := limits{l.bytes / len(content), l.lines / len(content)}
+	shortest := make([]int, len(content))
 	for i := range content {
-		content[i].Text = share.cutText(content[i].Text)
+		shortest[i] = i
+	}
+	slices.SortStableFunc(shortest, func(a, b int) int { return len(content[a].Text) - len(content[b].Text) })
+	for done, i := range shortest { // each gets what shorter ones have left
+		share := limits{l.bytes / (len(content) - done), l.lines / (len(content) - done)}
+		text := share.cutText(content[i].Text)
+		content[i].Text = text
+		l.bytes, l.lines = l.bytes-len(text), l.lines-strings.Count(text, "\n")-1
 	}
 	return content
 }
@@ -170,8 +189,9 @@ func errorOf(err error) *rpcError {
 	return &rpcError{Code: developer.InternalError, Message: err.Error()}
 }
 
-// toolList is the result of tools/list, made once: the inventory does not change.
-func toolList(tools []developer.Tool) json.RawMessage {
+// toolList is the result of tools/list, made once: the inventory does not change. With
+// outcomes it has the schemas of those.
+func toolList(tools []developer.Tool, outcomes bool) json.RawMessage {
 	type wireTool struct {
 		Name         string           `json:"name"`
 		Title        string           `json:"title,omitempty"`
@@ -182,6 +202,9 @@ func toolList(tools []developer.Tool) json.RawMessage {
 	}
 	list := []wireTool{}
 	for _, t := range tools {
+		if outcomes && t.OutcomeSchema != nil {
+			t.OutputSchema = t.OutcomeSchema
+		}
 		list = append(list, wireTool{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, annotationsOf(t)})
 	}
 	var compact bytes.Buffer
