@@ -25,7 +25,7 @@ type Job struct {
 	line    string
 	process supervise.Process
 	room    *room
-	outputs [streams]io.ReadCloser
+	outputs *outputs
 	began   time.Time
 	capture *capture
 	live    *live
@@ -278,36 +278,16 @@ func (j *Job) follow() {
 	select {
 	case <-j.read:
 	case <-j.runner.live.Done(): // somebody else may hold the streams
-		for _, out := range j.outputs {
-			_ = out.Close()
-		}
+		j.outputs.stop()
 	}
 }
 
 // readAll reads what the command prints until nothing holds its streams.
 func (j *Job) readAll() {
-	var wg sync.WaitGroup
-	wg.Go(func() { j.readStream(stdout) })
-	j.readStream(stderr)
-	wg.Wait()
-	close(j.read)
-}
-
-func (j *Job) readStream(s stream) {
-	from := j.outputs[s]
-	defer func() { _ = from.Close() }()
 	buf := j.runner.buffers.get()
 	defer j.runner.buffers.put(buf)
-	for {
-		n, err := from.Read(*buf)
-		if n > 0 {
-			j.capture.write(s, (*buf)[:n])
-		}
-		if err != nil {
-			break
-		}
-	}
-	j.capture.end(s)
+	j.outputs.readAll(*buf, j.capture.write, j.capture.end)
+	close(j.read)
 }
 
 // buffers lends the memory that streams are read into; the zero value is ready.

@@ -113,9 +113,10 @@ func (r *Runner) launch(ctx context.Context, c Command) (*Job, error) {
 		out.close()
 		return nil, &SpawnError{err}
 	}
+	out.begun(p)
 	l := &live{emit: c.Output}
 	j := &Job{
-		runner: r, session: c.SessionID, line: c.Line, process: p, room: room, outputs: out.begun(p), began: time.Now(), live: l,
+		runner: r, session: c.SessionID, line: c.Line, process: p, room: room, outputs: out, began: time.Now(), live: l,
 		capture: newCapture(r.spool.file(c.SessionID), c.Split, l), read: make(chan struct{}), over: make(chan struct{}),
 	}
 	r.readers.Go(j.readAll)
