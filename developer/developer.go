@@ -76,7 +76,7 @@ type Result struct {
 	// Structured is a JSON object that repeats the result for programs, by the
 	// tool's OutputSchema; nil when there is none.
 	Structured json.RawMessage
-	// Outcome is how a command ended, for clients that know of structured results; nil when
+	// Outcome tells how a command ended, to clients that know of structured results; nil when
 	// there is none.
 	Outcome *Outcome
 	// IsError says that the tool ran and failed. Classic tools never set it: their
@@ -84,7 +84,7 @@ type Result struct {
 	IsError bool
 }
 
-// An Outcome is how a command ended, where nothing that it printed can imitate it. Clients of
+// An Outcome tells how a command ended, where nothing that it printed can imitate it. Clients of
 // MCP 2025-06-18 and later get it besides a Result's Content; classic goose had none.
 type Outcome struct {
 	// Structured is a JSON object by the tool's OutcomeSchema.

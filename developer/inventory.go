@@ -38,7 +38,7 @@ type Options struct {
 	LoginPath bool
 	// Jobs adds the tool for background jobs, which no goose ever had.
 	Jobs bool
-	// Keeper is who keeps the ignore rules for commands; the descriptions say so.
+	// Keeper keeps the ignore rules for commands; the descriptions name it.
 	Keeper Keeper
 	// NeedKernel refuses commands for which the kernel does not keep them.
 	NeedKernel bool

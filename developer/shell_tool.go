@@ -121,7 +121,7 @@ const shellOutcomeSchema = `{
   "required": ["exitCode", "signal", "timedOut", "cancelled", "truncated", "totalBytes", "savedTo"]
 }`
 
-// shellOutcome is how a command ended, by shellOutcomeSchema. One that was cancelled has no
+// shellOutcome tells how a command ended, by shellOutcomeSchema. One that was cancelled has no
 // result, but an error.
 func shellOutcome(r shell.Result) *Outcome {
 	o := struct {

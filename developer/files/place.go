@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// access is what a name is used for.
+// access tells reading from changing.
 type access bool
 
 const (
