@@ -18,7 +18,7 @@ type Request struct {
 	Driver sandbox.Driver
 	// StateDir is gander's home.
 	StateDir string
-	// Spec is what the sandbox is made of besides what Open adds: rules, limits, the
+	// Spec describes the sandbox, besides what Open adds: rules, limits, the
 	// policy's mounts and the doors of the ways out. Its Home may be empty where Make is set.
 	Spec sandbox.Spec
 	// Denied hears what the rules refuse, as of sandbox.Rules; may be nil.

@@ -186,7 +186,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// What leaves by a place's egress is looked at from the first byte on, and by the policy
+// The canaries look at a place's egress from the first byte on, and by the policy
 // the place is told to stop.
 func TestPlaceLooksAtWhatLeaves(t *testing.T) {
 	const token = "tok-1a2b3c4d5e6f7g8h"

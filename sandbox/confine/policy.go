@@ -7,7 +7,7 @@ import (
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
-// Policy is what the sandboxes of a project may do.
+// Policy says what the sandboxes of a project may do.
 type Policy struct {
 	policy.Policy
 	// Refused is what the project's own file asks for and does not get.

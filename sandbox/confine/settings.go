@@ -16,7 +16,7 @@ type Settings interface {
 	OpenGateway(agent string, o gateway.Options) (*gateway.Gateway, error)
 }
 
-// Terms are what a [Place] is opened under: policies, and who opens the ways out. [Ways]
+// Terms give the policies that a [Place] is opened under, and open its ways out. [Ways]
 // are those of the product.
 type Terms interface {
 	Policy(project string) (Policy, error)

@@ -37,7 +37,7 @@ func newWays(home string, p policy.Policy) *Ways {
 	return NewWays(settings{p}, WaysOptions{StateDir: home, Permissions: permit.Open(filepath.Join(home, "permissions"))})
 }
 
-// What a session has spent counts on in another process.
+// The spending of a session counts on in another process.
 func TestSpentIsKept(t *testing.T) {
 	home, told := t.TempDir(), 0
 	way := Way{Session: "a-session", WorkingDir: t.TempDir(), Context: t.Context(), Notice: func(string, string) { told++ }}
@@ -90,7 +90,7 @@ func TestHostMemory(t *testing.T) {
 	}
 }
 
-// What is decided about hosts is heard, also where nobody can be asked.
+// Decisions about hosts are heard, also where nobody can be asked.
 func TestDecisionsAreHeard(t *testing.T) {
 	p := policy.Default()
 	p.Network.Allow = []string{"10.9.8.7:1"}

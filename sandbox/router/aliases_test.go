@@ -138,7 +138,7 @@ func wantForgotten(t *testing.T, dir string, id acp.SessionID, words string) {
 	}
 }
 
-// What a session has spent goes with it.
+// The spending of a session goes with it.
 func TestSpentGoesWithTheSession(t *testing.T) {
 	dir := t.TempDir()
 	store, err := sessions.Open(filepath.Join(dir, "sessions"), nil)

@@ -542,7 +542,7 @@ func newRigFor(t testing.TB, capabilities acp.ClientCapabilities, adjust func(*r
 	return r
 }
 
-// fakeTerms are what a test sets of them.
+// fakeTerms holds the terms that a test sets.
 type fakeTerms struct {
 	policy     func(project string) (confine.Policy, error)
 	canaries   string

@@ -135,7 +135,7 @@ func TestServerWay(t *testing.T) {
 	}
 }
 
-// errStopped is why something does not leave.
+// errStopped ends a request that must not leave.
 var errStopped = errors.New("the policy stops that (policy.canaries)")
 
 // However many requests an agent makes, and however long they take, gander holds little

@@ -45,7 +45,7 @@ type Options struct {
 	Permissions *permit.Store
 	// Choose, when set, gives the defaults for a project instead of Agent and Sandbox.
 	Choose func(cwd string) (Choice, error)
-	// Terms are what sandboxes are opened under, asked whenever one is made. Denied of
+	// Terms give the policy of a sandbox and open its ways out; asked whenever one is made. Denied of
 	// their rules is the router's own.
 	Terms confine.Terms
 	// Changes says where what files were before a turn is kept, and how much of it; the

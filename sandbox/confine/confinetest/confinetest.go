@@ -24,7 +24,7 @@ type Sandbox struct {
 	ClosedGit bool
 	// TooMany says that there are more repositories than are looked through.
 	TooMany bool
-	// Unread is why git's configuration cannot be read; nil, or nil from it, when it can.
+	// Unread returns the reason for which git's configuration cannot be read; nil, or nil from it, when it can.
 	Unread func() error
 }
 
