@@ -80,9 +80,7 @@ func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string
 	if p.Why != "" {
 		text := fmt.Sprintf("%s goes on with a new session (%s); what was said before is in %s, and goes on by gander run --session %[3]s in its directory", p.Info.Key, p.Why, p.Info.PreviousID)
 		if c.Flags.Format == show.FormatText {
-			c.Mu.Lock()
-			c.Progress("! " + text)
-			c.Mu.Unlock()
+			c.Note("! " + text)
 		} else {
 			c.App.Log.Warn(text)
 		}

@@ -26,8 +26,8 @@ func (c *Terminal) RequestPermission(ctx context.Context, req *acp.RequestPermis
 	_ = json.Unmarshal(req.ToolCall, &call) // an unreadable call is asked about without a title
 	resp := c.decide(ctx, &call, req.Options)
 	if c.Flags.Format == formatJSON {
-		c.Mu.Lock()
-		defer c.Mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.printValue(map[string]any{"permission": map[string]any{"toolCall": req.ToolCall, "outcome": resp.Outcome}})
 	}
 	return resp, nil
@@ -46,13 +46,13 @@ func (c *Terminal) decide(ctx context.Context, call *asked, options []acp.Permis
 			return c.ask(ctx, call, options)
 		}
 	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.denied = fmt.Sprintf("--approve %s refused what the agent asked to do; allow more with --approve ask (on a terminal) or all", c.Flags.Approve)
 	if c.Flags.Approve == ApproveAsk {
 		c.denied = `the agent asked for a permission and nobody could be asked, as stdin is no terminal; give --approve reads or all, or answer "Always allow" on a terminal once`
 	}
-	c.Progress("✗ not allowed: " + cli.OneLine(call.Title))
+	c.progress("✗ not allowed: " + cli.OneLine(call.Title))
 	return Choose(options, "reject_once", "reject_always")
 }
 
@@ -66,9 +66,9 @@ func (c *Terminal) ask(ctx context.Context, call *asked, options []acp.Permissio
 	c.answers.turn.Lock() // one question at a time
 	defer c.answers.turn.Unlock()
 	for range 3 {
-		c.Mu.Lock()
+		c.mu.Lock()
 		c.question(call, options)
-		c.Mu.Unlock()
+		c.mu.Unlock()
 		text, err := c.answers.next(ctx)
 		if ctx.Err() != nil {
 			return acp.CancelledOutcome()
@@ -90,8 +90,8 @@ func (c *Terminal) ask(ctx context.Context, call *asked, options []acp.Permissio
 
 // deny notes why a permission was not given.
 func (c *Terminal) deny(why string) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.denied = why
 }
 

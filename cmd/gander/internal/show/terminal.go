@@ -28,8 +28,8 @@ type Terminal struct {
 	dim      bool // thoughts are shown dimmed
 	clean    bool // stdout is a terminal: what could control it is taken out
 
-	// Mu guards what follows, and keeps lines of output whole.
-	Mu     sync.Mutex
+	// mu guards what follows, and keeps lines of output whole.
+	mu     sync.Mutex
 	line   lineState
 	denied string   // why a permission was not given; empty when none was missing
 	known  bool     // the session has been printed, as JSON
@@ -69,8 +69,8 @@ type Update struct {
 
 // SessionUpdate implements acp.Client.
 func (c *Terminal) SessionUpdate(_ context.Context, n *acp.SessionNotification) error {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.Flags.Format == formatJSON {
 		if !c.known {
 			c.early = append(c.early, bytes.Clone(n.Update))
@@ -89,7 +89,7 @@ func (c *Terminal) SessionUpdate(_ context.Context, n *acp.SessionNotification) 
 	case string(acp.AgentThoughtChunk):
 		c.think(acp.ParseContentBlock(u.Content).Text)
 	case "notice":
-		c.Progress("! " + u.Title)
+		c.progress("! " + u.Title)
 	case "tool_call", "tool_call_update":
 		c.answer.pause()
 		c.tool(&u)
@@ -134,8 +134,15 @@ func (c *Terminal) stand(state lineState, text string) {
 	}
 }
 
-// Progress shows a line about what happens.
-func (c *Terminal) Progress(line string) {
+// Note shows a line about the session, before anything is answered.
+func (c *Terminal) Note(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.progress(line)
+}
+
+// progress shows a line about what happens; the caller holds mu.
+func (c *Terminal) progress(line string) {
 	if c.Flags.Format != FormatText {
 		return
 	}
@@ -160,8 +167,8 @@ func (c *Terminal) breakFrom(state lineState) {
 // Opened says which session the turn runs in.
 func (c *Terminal) Opened(id acp.SessionID, cwd string) {
 	if c.Flags.Format == formatJSON {
-		c.Mu.Lock()
-		defer c.Mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.printValue(map[string]any{"sessionId": id, "cwd": cwd, "agent": c.Agent})
 		c.known = true
 		for _, u := range c.early {
@@ -173,8 +180,8 @@ func (c *Terminal) Opened(id acp.SessionID, cwd string) {
 
 // End finishes the output of a turn.
 func (c *Terminal) End(resp *acp.PromptResponse) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch c.Flags.Format {
 	case formatJSON:
 		c.printValue(resp)
@@ -189,7 +196,7 @@ func (c *Terminal) End(resp *acp.PromptResponse) {
 	default:
 		c.breakFrom(inThought)
 		c.breakFrom(inAnswer)
-		c.Progress(Summary(resp, time.Since(c.began)))
+		c.progress(Summary(resp, time.Since(c.began)))
 	}
 }
 
@@ -208,8 +215,8 @@ func Summary(resp *acp.PromptResponse, took time.Duration) string {
 
 // Failed shows that the turn failed and returns the error.
 func (c *Terminal) Failed(err error) error {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.Flags.Format == formatJSON {
 		c.printValue(map[string]any{"error": map[string]string{"message": cli.MessageOf(err)}})
 	}
@@ -220,8 +227,8 @@ func (c *Terminal) Failed(err error) error {
 
 // Refused says why a permission was not given, and what to do; empty when none was missing.
 func (c *Terminal) Refused() string {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.denied
 }
 

@@ -37,7 +37,7 @@ func (c *Terminal) tool(u *Update) {
 		t.content = u.Content
 	}
 	if u.Title != "" && t.title == "" {
-		c.Progress("→ " + cli.OneLine(u.Title))
+		c.progress("→ " + cli.OneLine(u.Title))
 	}
 	if u.Title != "" {
 		t.title = cli.OneLine(u.Title)
@@ -56,9 +56,9 @@ func (c *Terminal) tool(u *Update) {
 func (c *Terminal) ended(t *shownTool, mark string, limit int) {
 	t.ended = true
 	for _, line := range cli.Excerpt(ToolText(t.content), limit) {
-		c.Progress("  │ " + line)
+		c.progress("  │ " + line)
 	}
-	c.Progress(fmt.Sprintf("%s %s (%s)", mark, t.title, cli.RoundDuration(time.Since(t.started))))
+	c.progress(fmt.Sprintf("%s %s (%s)", mark, t.title, cli.RoundDuration(time.Since(t.started))))
 	t.content = nil
 }
 
