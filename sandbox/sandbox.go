@@ -48,6 +48,9 @@ type Spec struct {
 	// HOME inside, at the path Info.Home. It outlives the sandbox; its owner
 	// removes it.
 	Home string
+	// HomeFiles are put into Home where nothing is at their places, which are relative to it
+	// and have slashes: settings that the sandbox has a copy of.
+	HomeFiles map[string][]byte
 	// Mounts are further host files and directories that appear at the same
 	// absolute path inside.
 	Mounts []Mount
@@ -91,11 +94,13 @@ type Denial struct {
 	// PID is the process that tried, inside.
 	PID int `json:"pid"`
 	// Rule is what protects the path from being written, or DeniedUnheard, in a few words;
-	// empty when .gooseignore closes it. Why says what a write would do, and Allow is the entry of
+	// empty when rules close it. Why says what a write would do, and Allow is the entry of
 	// the policy's writes.allow that permits it; empty when none does.
 	Rule  string `json:"rule,omitempty"`
 	Why   string `json:"why,omitempty"`
 	Allow string `json:"allow,omitempty"`
+	// By says in a few words what closes the path, where Rule is empty.
+	By string `json:"by,omitempty"`
 }
 
 // DeniedUnheard is the Rule of a denial of a socket at which nobody in the sandbox listens:
@@ -111,7 +116,7 @@ const DeniedByGit = "policy.git"
 const HiddenByGit = "policy.git: hide"
 
 // SayHidden is what a person is told of it: git inside calls such objects corrupt.
-const SayHidden = "Git objects that hold content of files that .gooseignore closes are hidden inside (policy.git: \"hide\"), and git there may call them missing or corrupt. The repository is whole, and works outside of the sandbox."
+const SayHidden = "Git objects that hold content of files that rules close are hidden inside (policy.git: \"hide\"), and git there may call them missing or corrupt. The repository is whole, and works outside of the sandbox."
 
 // ClosedFiles says what rules close at the moment.
 type ClosedFiles struct {
@@ -119,6 +124,8 @@ type ClosedFiles struct {
 	// project. What is below a closed directory is not counted, only the directory.
 	Count    int      `json:"count"`
 	Examples []string `json:"examples,omitempty"`
+	// Default says that nobody's rules file is there, and gander's own rules hold.
+	Default bool `json:"default,omitempty"`
 	// Partial says that the project is too large to have been looked at in full.
 	Partial bool `json:"partial,omitempty"`
 }

@@ -23,7 +23,7 @@ func TestSessionSaysWhatIsClosed(t *testing.T) {
 			}
 		}
 		add(first)
-		for _, want := range []string{"nothing but the model can be reached", ".gooseignore closes .env", "gander policy show"} {
+		for _, want := range []string{"nothing but the model can be reached", "gander's default rules close .env", "gander policy show"} {
 			if !strings.Contains(said.String(), want) {
 				t.Errorf("the session does not say %q first: %s", want, said.String())
 			}
@@ -32,11 +32,11 @@ func TestSessionSaysWhatIsClosed(t *testing.T) {
 			add(s.prompt(script(t, says("more"))).done("end_turn"))
 		}
 		all := said.String()
-		if n := strings.Count(all, ".env is closed by .gooseignore"); n != 1 {
+		if n := strings.Count(all, ".env is closed by gander's default rules"); n != 1 {
 			t.Errorf("the refusal is said %d times: %s", n, all)
 		}
 		e.end()
-		if n := logged(e, ".env is closed by .gooseignore"); n != 1 {
+		if n := logged(e, ".env is closed by gander's default rules"); n != 1 {
 			t.Errorf("the refusal is logged %d times", n)
 		}
 		if !strings.Contains(all, "settings.json is protected") && !strings.Contains(all, ".vscode is protected") || !strings.Contains(all, "policy.writes.allow") {

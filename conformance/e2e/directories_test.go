@@ -42,7 +42,7 @@ func testAdditionalDirectories(t *testing.T, w *world) {
 	for _, u := range turn.updates {
 		said.WriteString(u.text())
 	}
-	if !strings.Contains(said.String(), "Git keeps content of files that .gooseignore closes ("+beside+"/.env)") {
+	if !strings.Contains(said.String(), "Git keeps content of files that rules close ("+beside+"/.env)") {
 		t.Errorf("the person reads %q", said.String())
 	}
 	if got := w.read(filepath.Join(beside, "made")); got != "x\n" {

@@ -179,9 +179,9 @@ func (e *Examined) Again(ctx context.Context) (said []string, err error) {
 func (t tracked) act(git string) error {
 	switch {
 	case git == policy.GitRefuse && len(t.paths) > 0:
-		return refuse("git keeps content of files that .gooseignore closes (%s), and the policy refuses that; remove them from git's history, or set \"policy\": {\"git\": \"hide\"} or \"warn\"", SomeOf(t.paths, len(t.paths)))
+		return refuse("git keeps content of files that rules close (%s), and the policy refuses that; remove them from git's history, or set \"policy\": {\"git\": \"hide\"} or \"warn\"", SomeOf(t.paths, len(t.paths)))
 	case git == policy.GitRefuse && len(t.unknown) > 0:
-		return refuse("whether git keeps content of files that .gooseignore closes is not known (%s), and the policy refuses that; set \"policy\": {\"git\": \"warn\"} to go on", SomeOf(t.unknown, len(t.unknown)))
+		return refuse("whether git keeps content of files that rules close is not known (%s), and the policy refuses that; set \"policy\": {\"git\": \"warn\"} to go on", SomeOf(t.unknown, len(t.unknown)))
 	}
 	return nil
 }

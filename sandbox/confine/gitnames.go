@@ -333,7 +333,7 @@ func (t tracked) say(git string) string {
 	hidden := git == policy.GitHide
 	switch {
 	case hidden && t.closed != "":
-		return "What git keeps of files that .gooseignore closes could not be left out of what the agent sees (" + Printable(t.closed) + "), so all of git's objects are closed: git log, diff and commit do not work inside."
+		return "What git keeps of files that rules close could not be left out of what the agent sees (" + Printable(t.closed) + "), so all of git's objects are closed: git log, diff and commit do not work inside."
 	case hidden && t.shown:
 		return hiddenSay(t)
 	case len(t.unknown) > 0 && hidden:
@@ -341,7 +341,7 @@ func (t tracked) say(git string) string {
 	}
 	said := t.sayFound()
 	if len(t.unknown) > 0 {
-		said = append(said, "It is not known whether git keeps content of files that .gooseignore closes: "+SomeOf(t.unknown, len(t.unknown))+".")
+		said = append(said, "It is not known whether git keeps content of files that rules close: "+SomeOf(t.unknown, len(t.unknown))+".")
 	}
 	return strings.Join(said, " ")
 }
@@ -350,7 +350,7 @@ func (t tracked) say(git string) string {
 func (t tracked) sayFound() []string {
 	switch {
 	case len(t.paths) > 0:
-		return []string{fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s): what runs in the sandbox can read it from git's objects. To keep it from that, set \"policy\": {\"git\": \"hide\"} or \"refuse\", or remove the files from git's history.", SomeOf(t.paths, len(t.paths)))}
+		return []string{fmt.Sprintf("Git keeps content of files that rules close (%s): what runs in the sandbox can read it from git's objects. To keep it from that, set \"policy\": {\"git\": \"hide\"} or \"refuse\", or remove the files from git's history.", SomeOf(t.paths, len(t.paths)))}
 	case t.partial:
 		return []string{"Git keeps no content of closed files in its index and HEAD; the history is too long to have been looked at in full."}
 	}
@@ -363,5 +363,5 @@ func hiddenSay(t tracked) string {
 	if len(t.paths) > 0 {
 		what = SomeOf(t.paths, len(t.paths))
 	}
-	return fmt.Sprintf("Git keeps content of files that .gooseignore closes (%s). Inside, git works without it: what would show it fails (\"Permission denied\", \"unable to read\"), as do gc and clone, and what you commit meanwhile is there from the next prompt, or iteration of a loop, on.", what)
+	return fmt.Sprintf("Git keeps content of files that rules close (%s). Inside, git works without it: what would show it fails (\"Permission denied\", \"unable to read\"), as do gc and clone, and what you commit meanwhile is there from the next prompt, or iteration of a loop, on.", what)
 }

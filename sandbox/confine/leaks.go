@@ -116,7 +116,7 @@ func (l *Leaks) Wait(ctx context.Context) error {
 }
 
 // errLeak is why something does not leave.
-var errLeak = errors.New("it holds content of a file that .gooseignore closes, and the policy stops that (policy.canaries)")
+var errLeak = errors.New("it holds content of a file that rules close, and the policy stops that (policy.canaries)")
 
 // On reports whether anything is looked for.
 func (l *Leaks) On() bool { return l.o.Mode != CanariesOff }

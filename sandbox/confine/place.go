@@ -152,7 +152,7 @@ func (p *Place) dialEgress(ctx context.Context) (net.Conn, error) {
 func (p *Place) Fit(home string) (sandbox.Spec, error) {
 	r := p.request
 	spec := r.Spec
-	spec.Home = home
+	spec.Home, spec.HomeFiles = home, p.Policy.Settings.Files
 	spec.Mounts = slices.Concat(spec.Mounts, p.Policy.Mounts)
 	spec.Doors = slices.Concat(p.doors, spec.Doors)
 	spec.Limits = p.Policy.Bounds()

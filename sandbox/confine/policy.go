@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -16,6 +17,8 @@ type Policy struct {
 	// drivers and agents have of the person's.
 	Mounts []sandbox.Mount
 	Env    []string
+	// Settings are the person's of git that count inside.
+	Settings gitconfig.Settings
 }
 
 // Bounds are the policy's limits for a Spec; where it has none the driver's hold.

@@ -12,13 +12,17 @@ func sayClosed(c sandbox.ClosedFiles) string {
 	if c.Partial {
 		more = "at least "
 	}
+	by := ".gooseignore closes"
+	if c.Default {
+		by = "gander's default rules close"
+	}
 	switch c.Count {
 	case 0:
-		return ".gooseignore closes " + map[bool]string{false: "nothing that is there", true: "nothing that was found"}[c.Partial]
+		return by + " " + map[bool]string{false: "nothing that is there", true: "nothing that was found"}[c.Partial]
 	case 1:
-		return fmt.Sprintf(".gooseignore closes %s%s", more, SomeOf(c.Examples, 1))
+		return fmt.Sprintf("%s %s%s", by, more, SomeOf(c.Examples, 1))
 	}
-	return fmt.Sprintf(".gooseignore closes %s%d files and directories (%s)", more, c.Count, SomeOf(c.Examples, c.Count))
+	return fmt.Sprintf("%s %s%d files and directories (%s)", by, more, c.Count, SomeOf(c.Examples, c.Count))
 }
 
 // maxExamples is how many names a notice has.

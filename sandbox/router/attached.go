@@ -62,11 +62,11 @@ func (f *attachedFiles) judge(c acp.Content) (acp.ContentBlock, string) {
 		name := confine.Printable(path)
 		switch f.reach(path, maxAttachedLinks) {
 		case attachedClosed:
-			return acp.TextBlock(fmt.Sprintf("[%s is closed by .gooseignore: its content was left out, and cannot be read here.]\n", name)),
-				fmt.Sprintf("%s is closed by .gooseignore: its content was left out of the prompt. To give it to the agent all the same, paste it as text.", name)
+			return acp.TextBlock(fmt.Sprintf("[%s is closed: its content was left out, and cannot be read here.]\n", name)),
+				fmt.Sprintf("%s is closed by the rules for files (gander policy explain says which): its content was left out of the prompt. To give it to the agent all the same, paste it as text.", name)
 		case attachedManyNames:
 			return acp.TextBlock(fmt.Sprintf("[%s was attached, and its content left out; read the file.]\n", name)),
-				fmt.Sprintf("%s is a file with several names (hard links), of which one may be closed by .gooseignore: its content was left out of the prompt, and the agent was told to read the file, which it can where none is closed. To give it to the agent all the same, paste it as text.", name)
+				fmt.Sprintf("%s is a file with several names (hard links), of which one may be closed: its content was left out of the prompt, and the agent was told to read the file, which it can where none is closed. To give it to the agent all the same, paste it as text.", name)
 		}
 	}
 	return nil, ""

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/rules/ignore"
 	"gander.dev/gander/sandbox/rules/policy"
 )
@@ -39,6 +41,9 @@ func (b *backend) policyNotices() []notice {
 		b.driver.Name(), b.sayNetwork(), b.place.Examined.SayClosed(), b.sayProtected())}}
 	for _, text := range b.place.Examined.GitNotices() {
 		all = append(all, notice{"warning", text})
+	}
+	if b.place.Policy.Settings.Unsigned {
+		all = append(all, notice{"info", gitconfig.SayUnsigned})
 	}
 	if n := len(b.place.Policy.Refused); n > 0 {
 		all = append(all, notice{"warning", fmt.Sprintf("The project's .gander.json asks for more than you allow and does not get it: %s. See gander policy check; gander policy trust grants it.",
@@ -101,7 +106,7 @@ func (b *backend) denied(d sandbox.Denial) {
 	if !ok {
 		return
 	}
-	text := fmt.Sprintf("%s is closed by .gooseignore: %s or a command of it was refused access (%s).", name, b.agent.Name(), d.Operation)
+	text := fmt.Sprintf("%s is closed by %s: %s or a command of it was refused access (%s).", name, cmp.Or(d.By, ignore.FileName), b.agent.Name(), d.Operation)
 	switch {
 	case d.Rule == sandbox.HiddenByGit:
 		text = sandbox.SayHidden

@@ -65,6 +65,9 @@ func (d *Driver) plan(spec sandbox.Spec) (plan, error) {
 		p.command[0] = supervise.InsideExecutable
 	}
 	p.labels = p.containerLabels(d.options.StateDir)
+	if err := spec.FillHome(); err != nil {
+		return plan{}, err
+	}
 	return p, proj.Owner.Own(spec.Home)
 }
 
@@ -143,7 +146,7 @@ func (p plan) setup(log *slog.Logger) supervise.Setup {
 // permitted.
 func (p plan) withoutRules(why error) plan {
 	p.rules, p.weaker = nil, []string{"closed files are open"}
-	p.warnings = append(slices.Clone(p.warnings), fmt.Sprintf("Files that .gooseignore closes are NOT closed in this sandbox, and those that would make this machine run something can be written (%v).", why))
+	p.warnings = append(slices.Clone(p.warnings), fmt.Sprintf("Files that rules close are NOT closed in this sandbox, and those that would make this machine run something can be written (%v).", why))
 	return p
 }
 

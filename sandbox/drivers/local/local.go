@@ -113,6 +113,9 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	if err != nil {
 		return nil, err
 	}
+	if err := spec.FillHome(); err != nil {
+		return nil, err
+	}
 	p, err := d.plan(spec, exe)
 	if err != nil {
 		return nil, err
@@ -139,7 +142,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 		d.log.Warn("the rules for files cannot be kept; the sandbox is weaker", "sandbox", spec.ID, "error", err)
 		p.setup.Rules = nil
 		p.weaker = append(p.weaker, "closed files are open")
-		p.warnings = append(p.warnings, fmt.Sprintf("Files that .gooseignore closes are NOT closed in this sandbox, and those that would make this machine run something can be written (%v).", err))
+		p.warnings = append(p.warnings, fmt.Sprintf("Files that rules close are NOT closed in this sandbox, and those that would make this machine run something can be written (%v).", err))
 		b, err = d.launch(ctx, spec, p)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/rules/ignore"
 )
 
 // How long and how far closed looks.
@@ -72,6 +73,7 @@ func (c *closure) ignored(path string, dir bool) bool {
 // closed implements keeper.
 func (c *closure) closed() (found sandbox.ClosedFiles) {
 	begin := time.Now()
+	found.Default = !slices.ContainsFunc(c.sets, func(s *ignore.Set) bool { return !s.Default() })
 	for _, root := range c.roots() {
 		c.closedIn(root, begin, &found)
 	}

@@ -201,6 +201,17 @@ func (c *closure) mayWrite(path string) bool {
 	return true
 }
 
+// closedBy says what closes a path of a tree; empty when nothing does.
+func (c *closure) closedBy(tree int, path string) string {
+	for _, dir := range []bool{false, true} {
+		if d := c.sets[tree].Explain(path, dir); d.Ignored {
+			d.Rule.File = nameIn(c.project(), d.Rule.File)
+			return d.Rule.By(d.Path)
+		}
+	}
+	return ""
+}
+
 // explain adds to a denial the rule that it is by. Git tries all its files, those that
 // there is another store in the place of, too: tell is false for these. Of what that store
 // lacks the first denial is told.
@@ -210,9 +221,16 @@ func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 		out.Rule, out.Why = sandbox.DeniedUnheard, "nobody in the sandbox listens there"
 		return out, true
 	}
+	if d.Operation == "rmdir" && path.Base(d.Path) == ".git" {
+		return out, false // git tries it wherever a directory becomes empty, and at the top
+	}
 	for i, g := range c.guarded {
 		rel, err := filepath.Rel(g.tree, d.Path)
-		if err != nil || !filepath.IsLocal(rel) || c.sets[i].Ignored(d.Path, false) || c.sets[i].Ignored(d.Path, true) {
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		if by := c.closedBy(i, d.Path); by != "" {
+			out.By = by
 			continue
 		}
 		if v := g.now.Load().git; v.closes(filepath.ToSlash(rel)) {

@@ -10,7 +10,7 @@
 //
 // First the person's own file, then the .gooseignore in the root, then those in
 // the directories on the way to the file; of all lines that match, the last one
-// decides, and "!" brings back. When neither of the first two exists, three
+// decides, and "!" brings back. When neither of the first two exists, a few
 // built-in lines hide environment files and secrets ([Defaults]); an empty file
 // switches them off. What is in a hidden directory is hidden, whatever later
 // lines say. Nothing here ever creates a rules file.
@@ -31,8 +31,9 @@
 // A path that takes too long to compare with the rules is hidden, too (work.go).
 package ignore
 
-// Defaults are the rules where there is no rules file, as in classic goose.
-const Defaults = "**/.env\n**/.env.*\n**/secrets.*\n"
+// Defaults are the rules where there is no rules file, as in classic goose. Templates, which
+// people commit, are open.
+const Defaults = "**/.env\n**/.env.*\n**/secrets.*\n" + "!**/*.example\n!**/*.sample\n!**/*.template\n!**/*.dist\n"
 
 // FileName is what a rules file is called, in whatever directory.
 const FileName = ".gooseignore"

@@ -136,6 +136,22 @@ func TestOddPaths(t *testing.T) {
 	}
 }
 
+// Templates are open where there are no rules but the built-in ones, and nothing else is.
+func TestDefaults(t *testing.T) {
+	m := Compile([]Source{{Text: Defaults, Everywhere: true}}, Options{})
+	for rel, want := range map[string]bool{
+		".env": true, "sub/.env.local": true, ".env.production": true, "secrets.yml": true, ".env.example.local": true, ".env/x.example": true, ".env.examples": true,
+		".env.example": false, "sub/.env.sample": false, ".env.local.template": false, ".env.dist": false, "secrets.yml.example": false,
+	} {
+		if m.Ignored(rel, false) != want {
+			t.Errorf("%s is closed: %v", rel, !want)
+		}
+	}
+	if by := m.Explain("sub/.env.local", false).Rule.By("sub/.env.local"); by != "gander's default rules; `!.env.local` in .gooseignore opens it, and that file takes the place of these rules" {
+		t.Error(by)
+	}
+}
+
 func TestBasenameOnly(t *testing.T) {
 	for _, tt := range []struct {
 		sources []Source

@@ -2,6 +2,8 @@ package ignore
 
 import (
 	"fmt"
+	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 )
@@ -23,6 +25,17 @@ func (r Rule) String() string {
 		return "built-in rule: " + r.Text
 	}
 	return fmt.Sprintf("%s:%d: %s", r.File, r.Line, r.Text)
+}
+
+// By says in a few words what closes a file, and where that is a built-in rule, what opens it.
+func (r Rule) By(file string) string {
+	switch {
+	case r.File == "":
+		return fmt.Sprintf("gander's default rules; `!%s` in %s opens it, and that file takes the place of these rules", path.Base(filepath.ToSlash(file)), FileName)
+	case r.Line == 0:
+		return r.File
+	}
+	return fmt.Sprintf("%s, line %d", r.File, r.Line)
 }
 
 // A Problem is a line that does not mean what it seems to. The line still hides

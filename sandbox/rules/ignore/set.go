@@ -200,6 +200,13 @@ func (s *Set) all() []*rulesFile {
 	return files
 }
 
+// Default reports whether there is no rules file, and the built-in rules hold.
+func (s *Set) Default() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return !s.global.there && !s.files[""].there
+}
+
 // rebuild makes the Matcher of what is known. s.mu is held, or nobody knows s yet.
 func (s *Set) rebuild() {
 	var files []*compiled

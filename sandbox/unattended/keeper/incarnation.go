@@ -205,7 +205,7 @@ func (in *incarnation) spec(place Place) sandbox.Spec {
 		place.Rules.Denied = func(d sandbox.Denial) { in.denied(d) }
 	}
 	return sandbox.Spec{
-		ID: k.dir.SandboxID(), WorkingDir: run.Workspace, Home: k.dir.file(homeDir),
+		ID: k.dir.SandboxID(), WorkingDir: run.Workspace, Home: k.dir.file(homeDir), HomeFiles: place.HomeFiles,
 		Mounts: append(k.o.Agent.Mounts(), place.Mounts...), Doors: doors, Rules: place.Rules, Limits: place.Limits,
 		Labels: map[string]string{"agent": run.Agent, "session": run.SessionID, RunLabel: run.RunID, SessionLabel: run.SessionID},
 	}
@@ -283,7 +283,7 @@ func (in *incarnation) provokedNotice(text string) {
 
 // denied tells the person why a program inside was refused a file.
 func (in *incarnation) denied(d sandbox.Denial) {
-	text := fmt.Sprintf("%q is closed by .gooseignore: a program inside was refused access (%s).", d.Path, d.Operation)
+	text := fmt.Sprintf("%q is closed by %s: a program inside was refused access (%s).", d.Path, cmp.Or(d.By, ".gooseignore"), d.Operation)
 	switch {
 	case d.Rule == sandbox.HiddenByGit:
 		text = sandbox.SayHidden

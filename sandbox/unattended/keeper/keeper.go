@@ -63,6 +63,8 @@ type Place struct {
 	Mounts []sandbox.Mount
 	// Env are variables for the agent, as "NAME=value".
 	Env []string
+	// HomeFiles are those of sandbox.Spec.
+	HomeFiles map[string][]byte
 }
 
 // Model is the way to the model: gateway.Gateway is one.

@@ -17,6 +17,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -89,7 +90,15 @@ type shownPolicy struct {
 	Settings []shownSetting `json:"settings"`
 	// Refused is what the project's file asks for and does not get.
 	Refused []policy.Request `json:"refused"`
-	Unkept  string           `json:"unkept,omitempty"` // as of an explanation
+	// Git has the settings of the person's git configuration that count inside, and
+	// those that do not.
+	Git    shownGit `json:"gitSettings"`
+	Unkept string   `json:"unkept,omitempty"` // as of an explanation
+}
+
+type shownGit struct {
+	Taken []gitconfig.Origin `json:"taken"`
+	Left  []gitconfig.Origin `json:"leftOut"`
 }
 
 type shownSetting struct {
@@ -126,6 +135,8 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	single := func(key string, value any) {
 		s.Settings = append(s.Settings, shownSetting{key, fmt.Sprint(value), e.Origin(key, "")})
 	}
+	settings := wire.GitSettings(cfg, dir)
+	s.Git = shownGit{Taken: append([]gitconfig.Origin{}, settings.Taken...), Left: append([]gitconfig.Origin{}, settings.Left...)}
 	list("readOnlyPaths", e.ReadOnlyPaths)
 	list("environment", e.Environment)
 	list("writes.protect", e.Writes.Protect)
@@ -154,6 +165,14 @@ func (s shownPolicy) print(out io.Writer) error {
 	fmt.Fprintf(&text, "%-18s %s\n", "protected files", strings.Join(at(s.Protected), " "))
 	for _, set := range s.Settings {
 		fmt.Fprintf(&text, "%-18s %-28s %s\n", set.Key, visible(set.words()), cli.Printable(set.Origin.String()))
+	}
+	for _, git := range []struct {
+		head string
+		all  []gitconfig.Origin
+	}{{"git, taken", s.Git.Taken}, {"git, left out", s.Git.Left}} {
+		for _, o := range git.all {
+			fmt.Fprintf(&text, "%-18s %s\n", git.head, cli.Printable(o.String()))
+		}
 	}
 	if len(s.Refused) > 0 {
 		fmt.Fprintf(&text, "\n%s asks for more; see gander policy check.\n", cli.Printable(filepath.Join(s.Project, config.ProjectFile)))

@@ -18,6 +18,7 @@ import (
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/outbound/gateway"
+	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/keeper"
 	"gander.dev/gander/sandbox/unattended/loop"
@@ -167,11 +168,14 @@ func (l *looping) place(notice func(string)) (keeper.Place, error) {
 	}
 	rules := l.w.Rules()
 	rules.Writes = p.Writes
+	if p.Settings.Unsigned {
+		notice(gitconfig.SayUnsigned)
+	}
 	spec := sandbox.Spec{Rules: rules, Mounts: p.Mounts}
 	if err := confine.GiveGitStore(&spec, p.Git, l.dir.GitStore()); err != nil {
 		return keeper.Place{}, err
 	}
-	return keeper.Place{Rules: spec.Rules, Limits: p.Bounds(), Mounts: spec.Mounts, Env: p.Env}, nil
+	return keeper.Place{Rules: spec.Rules, Limits: p.Bounds(), Mounts: spec.Mounts, Env: p.Env, HomeFiles: p.Settings.Files}, nil
 }
 
 func (l *looping) examine(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec) ([]string, error) {

@@ -19,6 +19,7 @@ import (
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/outbound/egress"
+	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/rules/project"
 )
 
@@ -73,6 +74,9 @@ func OpenSandbox(ctx context.Context, a *cli.App, p Place) (*confine.Place, func
 	for _, text := range in.Examined.Notices() {
 		a.Log.Info(text)
 	}
+	if in.Policy.Settings.Unsigned {
+		a.Log.Warn(gitconfig.SayUnsigned)
+	}
 	for _, text := range in.Examined.Weaker() {
 		a.Log.Warn(text)
 	}
@@ -118,8 +122,16 @@ func denials(ctx context.Context, a *cli.App, p Place) func(sandbox.Denial) {
 		if d.Rule == sandbox.DeniedUnheard {
 			text = "a socket at which nobody in the sandbox listens was refused inside"
 		}
-		a.Log.Log(ctx, level, text, "sandbox", p.Name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, ".gooseignore"))
+		a.Log.Log(ctx, level, text, "sandbox", p.Name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, d.By, ".gooseignore"), "allow", permits(d))
 	}
+}
+
+// permits says what permits what rules refused.
+func permits(d sandbox.Denial) string {
+	if d.Allow == "" {
+		return "-"
+	}
+	return fmt.Sprintf("%q in policy.writes.allow", d.Allow)
 }
 
 // leaksOf looks at what a command of gander's own sends out; nil where nothing can leave.

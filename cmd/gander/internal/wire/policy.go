@@ -1,12 +1,14 @@
 package wire
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/rules/gitconfig"
 )
 
 // Unkept says that what a policy closes is open on a system; empty where a sandbox
@@ -33,7 +35,7 @@ func (w *Wiring) Policy(project string) (confine.Policy, error) {
 		return confine.Policy{}, err
 	}
 	e := cfg.EffectivePolicy()
-	p := confine.Policy{Policy: e.Policy, Refused: e.Refused}
+	p := confine.Policy{Policy: e.Policy, Refused: e.Refused, Settings: GitSettings(cfg, project)}
 	for _, path := range e.ReadOnlyPaths {
 		if !slices.Contains(person.Policy.ReadOnlyPaths, path) {
 			p.Mounts = append(p.Mounts, sandbox.Mount{Path: path})
@@ -46,6 +48,11 @@ func (w *Wiring) Policy(project string) (confine.Policy, error) {
 		}
 	}
 	return p, nil
+}
+
+// GitSettings returns the person's settings of git that count in sandboxes of a project.
+func GitSettings(cfg *config.Config, project string) gitconfig.Settings {
+	return gitconfig.Read(gitconfig.Options{Variable: os.Getenv, Project: project, Writable: []string{project, cfg.Home}})
 }
 
 // PermissionsDir returns the directory of the answers that hold for good.
