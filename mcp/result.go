@@ -110,11 +110,12 @@ func (l limits) cut(content []developer.Content) []developer.Content {
 		shortest[i] = i
 	}
 	slices.SortStableFunc(shortest, func(a, b int) int { return len(content[a].Text) - len(content[b].Text) })
-	for done, i := range shortest { // each gets what shorter ones have left
-		share := limits{l.bytes / (len(content) - done), l.lines / (len(content) - done)}
+	left := l
+	for done, i := range shortest { // the shorter ones leave their rest to the longer ones
+		share := limits{left.bytes / (len(content) - done), left.lines / (len(content) - done)}
 		text := share.cutText(content[i].Text)
 		content[i].Text = text
-		l.bytes, l.lines = l.bytes-len(text), l.lines-strings.Count(text, "\n")-1
+		left = limits{left.bytes - len(text), left.lines - strings.Count(text, "\n") - 1}
 	}
 	return content
 }
