@@ -77,7 +77,7 @@ var table = map[string]row{
 	"TestGitIsHidden":       {in(gooseLocal, gooseDocker), all},
 	// Loops: those of TestLoops and TestPage run side by side, two by two.
 	"TestLoops":         {in(gooseLocal, opencodeDocker), in(gooseLocal, opencodeDocker, gooseDocker, opencodeLocal)},
-	"TestPage":          {in(gooseLocal, gooseDocker), in(gooseLocal, gooseDocker, gooseLocal, opencodeDocker)},
+	"TestPage":          {in(gooseLocal, opencodeDocker), in(gooseLocal, opencodeDocker, gooseDocker, opencodeLocal)}, // a pair are two agents: each has one run at a time
 	"TestLoopKilled":    {in(gooseLocal, gooseDocker), all},
 	"TestLoopModelDown": {in(gooseLocal), local},
 	"TestLoopRun":       {in(gooseLocal), local},

@@ -53,7 +53,7 @@ func testHideBeside(t *testing.T, d sandbox.Driver, owner int) {
 		t.Fatal(err)
 	}
 	said := strings.Join(found.Notices(), " ")
-	if !strings.Contains(said, "closes 2 files") || !strings.Contains(said, "keeps content") || strings.Count(said, beside+"/.env") != 2 || strings.Count(said, beside+"/c/.env") != 2 {
+	if !strings.Contains(said, "default rules close 2 files") || !strings.Contains(said, "keeps content") || strings.Count(said, beside+"/.env") != 2 || strings.Count(said, beside+"/c/.env") != 2 {
 		t.Errorf("the person reads %q", said)
 	}
 	if _, err := (confine.Examination{Driver: d, Spec: spec, Git: policy.GitRefuse}).Examine(t.Context(), open); err == nil || !strings.Contains(err.Error(), beside+"/.env") {
