@@ -142,7 +142,7 @@ PURE = $$($(GO) list ./... | grep -vxF $(patsubst ./%,-e gander.dev/gander/%,$(R
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(TEST) -race
 
 # How long the tests of a package may take.
-TIMEOUT ?= 25m
+TIMEOUT ?= 45m
 
 .PHONY: unit
 unit: supervisor ## tests of single packages that start nothing, the fuzz targets' seeds among them
