@@ -1,6 +1,6 @@
 // Package browsertest drives a real headless Chromium in tests of the dashboard. Start
 // gives a Page; its methods fail the test with what they waited for, and none
-// waits longer than a minute. The browser can reach loopback and nothing else, and a page is
+// waits longer than three minutes. The browser can reach loopback and nothing else, and a page is
 // Clean only if it said nothing on its console and asked no other host.
 package browsertest
 
@@ -29,7 +29,7 @@ import (
 
 // limit is how long a page may take for anything: a machine that builds and tests at the
 // same time is slow.
-const limit = time.Minute
+const limit = 3 * time.Minute
 
 // Options is what the person before the screen has.
 type Options struct {
@@ -194,7 +194,7 @@ func (p *Page) Wait(what, expression string) {
 		}
 		if time.Now().After(deadline) {
 			p.Shot("failed")
-			p.t.Fatalf("waited a minute for %s (%s)\nthe page said: %s", what, expression, strings.Join(p.Problems(), "\n"))
+			p.t.Fatalf("waited three minutes for %s (%s)\nthe page said: %s", what, expression, strings.Join(p.Problems(), "\n"))
 		}
 		time.Sleep(50 * time.Millisecond) // between two looks
 	}
@@ -261,7 +261,7 @@ func (p *Page) click(what, find string) {
 		}
 		return
 	}
-	p.t.Fatalf("for a minute %s was never where it had been a moment before", what)
+	p.t.Fatalf("for three minutes %s was never where it had been a moment before", what)
 }
 
 // mouse presses or releases the left button.
