@@ -115,6 +115,9 @@ func (l *Leaks) Wait(ctx context.Context) error {
 	}
 }
 
+// SayLeaked says why something was stopped (CanariesStop).
+const SayLeaked = "content of a closed file was about to leave (policy.canaries: stop)"
+
 // errLeak is why something does not leave.
 var errLeak = errors.New("it holds content of a file that rules close, and the policy stops that (policy.canaries)")
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine/confinetest"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
@@ -26,15 +29,11 @@ func TestAgain(t *testing.T) {
 			l.say(end(n))
 		}
 	})
-	looked := make(chan error)
-	r.o.Again = func(ctx context.Context) ([]string, error) {
-		select {
-		case err := <-looked:
-			return []string{"something was found"}, err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	rules := &askedRules{Sandbox: &confinetest.Sandbox{Dir: t.TempDir(), Log: t.Logf}, looked: make(chan error)}
+	looked := rules.looked
+	r.driver.rules = rules
+	r.driver.fails = func(int) error { rules.examined.Store(false); return nil }
+	r.terms.rules = &sandbox.Rules{Optional: true}
 	r.start()
 	await(t, "the first iteration", func() bool { return r.plane.count(isBegin) == 1 })
 	select {
@@ -42,7 +41,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("iteration %d runs before anybody has looked", n)
 	case <-time.After(50 * time.Millisecond):
 	}
-	looked <- nil
+	looked <- errors.New("something was found")
 	if n := <-ran; n != 1 {
 		t.Errorf("iteration %d ran", n)
 	}
@@ -51,8 +50,12 @@ func TestAgain(t *testing.T) {
 			return e.Type == Notice && strings.Contains(e.Content, "something was found")
 		}) == 1
 	})
-	looked <- errors.New("it went wrong")
-	looked <- nil // of another sandbox, whose loop counts anew
+	await(t, "the second iteration", func() bool { return r.plane.count(isBegin) == 2 })
+	r.terms.rules = &sandbox.Rules{}
+	_ = r.driver.last().Close()
+	looked <- nil                         // of the one that is gone
+	looked <- errors.New("it went wrong") // in one that may not be weaker
+	looked <- nil                         // of another sandbox, whose loop counts anew
 	if n := <-ran; n != 1 {
 		t.Errorf("iteration %d ran after one that was refused", n)
 	}
@@ -61,4 +64,23 @@ func TestAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.contiguous()
+}
+
+// askedRules look at once when a sandbox was made, and then when the test says what is found.
+type askedRules struct {
+	*confinetest.Sandbox
+	examined atomic.Bool
+	looked   chan error
+}
+
+func (r *askedRules) ProtectNamed(ctx context.Context) (found sandbox.Repositories, err error) {
+	if r.examined.CompareAndSwap(false, true) {
+		return found, nil
+	}
+	select {
+	case err = <-r.looked:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return found, err
 }

@@ -48,7 +48,7 @@ func TestOrdersBetweenLoops(t *testing.T) {
 		{
 			"hold",
 			loop.Saved{},
-			func(ctx context.Context, r *rig) error { return r.client.Hold(ctx, "it leaked") },
+			func(_ context.Context, r *rig) error { return r.keeper.Load().hold("it leaked") },
 			func(s loop.Start) bool { return s.Paused && s.Saved.Reason == "it leaked" },
 		},
 		{
@@ -136,7 +136,7 @@ func TestOrderCrossesReport(t *testing.T) {
 		{
 			"hold",
 			loop.Saved{Iteration: 5},
-			func(ctx context.Context, r *rig) error { return r.client.Hold(ctx, "it leaked") },
+			func(_ context.Context, r *rig) error { return r.keeper.Load().hold("it leaked") },
 			func(s loop.Start) bool { return s.Paused && s.Saved.Reason == "it leaked" },
 		},
 	} {

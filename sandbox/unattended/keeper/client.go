@@ -66,11 +66,6 @@ func (c *Client) Step(ctx context.Context) error { return c.post(ctx, "/step", n
 // Cancel ends the running iteration.
 func (c *Client) Cancel(ctx context.Context) error { return c.post(ctx, "/cancel", nil) }
 
-// Hold ends the running iteration and pauses the loop for a reason.
-func (c *Client) Hold(ctx context.Context, reason string) error {
-	return c.post(ctx, "/hold", map[string]string{"text": reason})
-}
-
 // PromptChanged has the keeper fetch the prompt anew.
 func (c *Client) PromptChanged(ctx context.Context) error { return c.post(ctx, "/prompt", nil) }
 

@@ -73,18 +73,16 @@ func (k *keeper) handler() http.Handler {
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { conclude(w, k, do(r.Context())) })
 	}
-	for path, do := range map[string]func(text string) error{"POST /message": k.message, "POST /hold": k.hold} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			var body struct {
-				Text string `json:"text"`
-			}
-			if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&body); err != nil {
-				http.Error(w, "the text cannot be read: "+err.Error(), http.StatusBadRequest)
-				return
-			}
-			conclude(w, k, do(body.Text))
-		})
-	}
+	mux.HandleFunc("POST /message", func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Text string `json:"text"`
+		}
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&body); err != nil {
+			http.Error(w, "the text cannot be read: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		conclude(w, k, k.message(body.Text))
+	})
 	return mux
 }
 

@@ -27,7 +27,7 @@ const (
 type door struct {
 	plane   *plane
 	prompts *prompts
-	letter  func([]byte) error // may be nil
+	letter  func([]byte) error // looks at what leaves
 	server  *http.Server
 	// listener's Dial is the sandbox.Door's.
 	listener *doorway.Listener
@@ -124,9 +124,6 @@ func (d *door) forward(w http.ResponseWriter, r *http.Request) (reply, bool) {
 
 // may reports whether a request may leave as it is; it has refused it if not.
 func (d *door) may(w http.ResponseWriter, r *http.Request, body []byte) bool {
-	if d.letter == nil {
-		return true
-	}
 	err := d.letter(fmt.Appendf(nil, "%v\n%s", passed(r.Header), body))
 	if err != nil {
 		refuse(w, http.StatusForbidden, err.Error())

@@ -143,12 +143,10 @@ func (k *keeper) take(e telemetry.Event) {
 		k.log.Warn("the loop sent an event that is not the loop's to send", "type", e.Type)
 		return
 	}
-	if k.o.Leaks != nil {
-		if err := k.o.Leaks(e); err != nil {
-			e = telemetry.Event{
-				Type: telemetry.Error, Iteration: e.Iteration, Tool: e.Tool, ToolCallID: e.ToolCallID,
-				Summary: fmt.Sprintf("An event (%s) is not kept: %v", e.Type, err),
-			}
+	if err := k.leaks.look(e); err != nil {
+		e = telemetry.Event{
+			Type: telemetry.Error, Iteration: e.Iteration, Tool: e.Tool, ToolCallID: e.ToolCallID,
+			Summary: fmt.Sprintf("An event (%s) is not kept: %v", e.Type, err),
 		}
 	}
 	k.emit(e)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
@@ -134,7 +136,8 @@ type fakeDriver struct {
 	closing  func() // and this before a sandbox is closed
 	// consumption is what is counted of each sandbox; nil when nothing is.
 	consumption func() sandbox.Consumption
-	weaker      []string // what the sandboxes lack
+	weaker      []string           // what the sandboxes lack
+	rules       sandbox.RuleKeeper // of the sandboxes; nil when they keep none
 
 	mu    sync.Mutex
 	made  int
@@ -155,6 +158,12 @@ func (d *fakeDriver) Create(_ context.Context, spec sandbox.Spec) (sandbox.Sandb
 	}
 	b := &fakeBox{driver: d, spec: spec, done: make(chan struct{})}
 	d.boxes = append(d.boxes, b)
+	if d.rules != nil {
+		return struct {
+			*fakeBox
+			sandbox.RuleKeeper
+		}{b, d.rules}, nil
+	}
 	return b, nil
 }
 
@@ -356,9 +365,39 @@ func (fakeAgent) OneShot(_ context.Context, _ sandbox.Sandbox, p sandbox.Session
 	return sandbox.Command{Args: []string{"agent", p.Model}, Env: append([]string{"KEY=" + p.ModelToken}, p.Env...)}, nil
 }
 
+// fakeTerms are those of a place with a way to a model that is nowhere.
+type fakeTerms struct {
+	confine.Terms
+	canaries   string
+	rules      *sandbox.Rules
+	openModel  func(confine.Way)                // called when the way is opened; may be nil
+	openEgress func(confine.Way) confine.Egress // nil opens none
+}
+
+func (f *fakeTerms) Policy(string) (confine.Policy, error) {
+	return confine.Policy{Policy: policy.Policy{Git: policy.GitWarn, Canaries: f.canaries}}, nil
+}
+
+func (f *fakeTerms) Rules() *sandbox.Rules { return f.rules }
+
+func (f *fakeTerms) OpenModel(way confine.Way) (confine.Model, error) {
+	if f.openModel != nil {
+		f.openModel(way)
+	}
+	return fakeModel{}, nil
+}
+
+func (f *fakeTerms) OpenEgress(way confine.Way) (confine.Egress, error) {
+	if f.openEgress == nil {
+		return nil, nil
+	}
+	return f.openEgress(way), nil
+}
+
 // fakeModel is a way to nowhere.
 type fakeModel struct{}
 
 func (fakeModel) Dial(context.Context) (net.Conn, error) { return nil, errors.New("no model here") }
 func (fakeModel) Token() string                          { return "stand-in" }
+func (fakeModel) AbortInFlight()                         {}
 func (fakeModel) Close() error                           { return nil }

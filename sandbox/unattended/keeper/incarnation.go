@@ -5,21 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
+	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/outbound/egress"
+	"gander.dev/gander/sandbox/outbound/gateway"
+	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
 
-// The names of the doors inside.
-const (
-	modelDoor   = "model"
-	egressDoor  = "egress"
-	controlDoor = "control"
-)
+// controlDoor is the name of the door to the control plane inside.
+const controlDoor = "control"
 
 // URLVariable is the variable in which processes inside find the control plane.
 const URLVariable = "CONTROL_PLANE_URL"
@@ -37,7 +39,7 @@ const (
 	graceTime   = 2500 * time.Millisecond // for a loop that was told to stop
 )
 
-// incarnation is one sandbox with a loop in it, and the ways out of it.
+// incarnation is one sandbox with a loop in it.
 type incarnation struct {
 	k *keeper
 
@@ -46,16 +48,17 @@ type incarnation struct {
 	notices  map[string]bool
 	provoked int
 
-	model  Model
-	egress Egress
-	door   *door
-	sb     sandbox.Sandbox
+	door  *door
+	place *confine.Place
 }
 
 // incarnate makes a sandbox, runs the loop in it until either has ended, or ctx has,
 // and returns why when nothing of them is left.
 func (k *keeper) incarnate(ctx context.Context) (err error) {
 	in := &incarnation{k: k, notices: map[string]bool{}}
+	k.mu.Lock()
+	k.present = in
+	k.mu.Unlock()
 	defer func() { err = errors.Join(err, in.close()) }()
 	making, cancel := context.WithTimeout(ctx, createTime)
 	defer cancel()
@@ -63,13 +66,13 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := startLoop(making, in.sb, env, k.log)
+	l, err := startLoop(making, in.place.Sandbox, env, k.log)
 	if err != nil {
 		return err
 	}
-	k.up(in.sb.Info(), l, start)
+	k.up(in.place.Sandbox.Info(), l, start)
 	done := make(chan struct{})
-	account := newMeter(ctx, in.sb, k.log)
+	account := newMeter(ctx, in.place.Sandbox, k.log)
 	silence := time.NewTimer(k.o.silence)
 	var refused error // an iteration
 	go func() {       // ends with the loop's output, which ends with the sandbox
@@ -82,7 +85,7 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 			k.hear(o)
 			if o.Event != nil && o.Event.Type == telemetry.IterationStart && refused == nil {
 				if refused = in.begin(ctx); refused != nil {
-					_ = in.sb.Close() // close says the error, if there is one
+					_ = in.place.Sandbox.Close() // close says the error, if there is one
 				}
 			}
 			silence.Reset(k.o.silence)
@@ -91,7 +94,7 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 	var silent error
 	select {
 	case <-done:
-	case <-in.sb.Done():
+	case <-in.place.Sandbox.Done():
 	case <-silence.C:
 		silent = fmt.Errorf("the loop has said nothing for %v: it hangs, or was stopped from inside", k.o.silence)
 	case <-ctx.Done():
@@ -118,7 +121,7 @@ func (in *incarnation) end(ctx context.Context, l *process, done <-chan struct{}
 		select {
 		case <-done:
 			return
-		case <-in.sb.Done():
+		case <-in.place.Sandbox.Done():
 		case <-t.C:
 			in.k.log.Warn("the loop did not stop in time; the sandbox is closed", "after", graceTime)
 		}
@@ -127,45 +130,32 @@ func (in *incarnation) end(ctx context.Context, l *process, done <-chan struct{}
 	case <-done:
 		return
 	default:
-		_ = in.sb.Close() // close says the error, if there is one
+		_ = in.place.Sandbox.Close() // close says the error, if there is one
 	}
 }
 
 // make makes the sandbox and what the loop is to run in it.
 func (in *incarnation) make(ctx context.Context) (start loop.Start, env []string, err error) {
 	k := in.k
-	place, err := k.o.Place(in.notice)
-	if err != nil {
-		return start, nil, err
-	}
-	if err := in.openWays(); err != nil {
-		return start, nil, err
-	}
 	if err := registry.AwaitEnd(ctx, k.o.Home, k.dir.SandboxID(), leftTime); err != nil {
 		return start, nil, err
 	}
-	spec := in.spec(place)
-	if in.sb, err = k.o.Driver.Create(ctx, spec); err != nil {
-		return start, nil, fmt.Errorf("making the %s sandbox: %w", k.o.Driver.Name(), err)
-	}
-	k.placed(in.sb.Info())
-	found, err := k.o.Examine(ctx, in.sb, spec)
-	if err != nil {
+	if in.place, err = confine.Open(ctx, confine.Request{
+		Terms: k.o.Terms, Driver: k.o.Driver, StateDir: k.o.Home, Spec: in.spec(), Denied: in.denied, Way: in.way(),
+		Doors: in.doors, Make: in.create, Log: k.log,
+	}); err != nil {
 		return start, nil, err
 	}
-	for _, text := range append(found, in.sb.Info().Warnings...) {
+	for _, text := range append(in.place.Examined.Notices(), in.place.Sandbox.Info().Warnings...) {
 		in.notice(text)
 	}
-	return in.prepare(ctx, place)
+	return in.prepare(ctx)
 }
 
 // begin lets an iteration run that the loop has announced, when what has come to the
 // sandbox since the last was looked at.
 func (in *incarnation) begin(ctx context.Context) error {
-	if in.k.o.Again == nil {
-		return nil
-	}
-	said, err := in.k.o.Again(ctx)
+	said, err := in.place.Check(ctx)
 	if err != nil || ctx.Err() != nil { // there is to be none
 		return err
 	}
@@ -175,75 +165,97 @@ func (in *incarnation) begin(ctx context.Context) error {
 	return in.k.tell(loop.Command{Type: loop.CommandBegin})
 }
 
-// openWays opens what leads out of the sandbox.
-func (in *incarnation) openWays() (err error) {
-	o := in.k.o
-	if in.model, err = o.OpenModel(in.provokedNotice, func(e loop.ModelEvent) {
-		_ = in.k.tell(loop.Command{Type: loop.CommandModel, Model: &e}) // a call that nobody counts any more
-	}); err != nil {
-		return err
+// way says what may lead out of the sandbox. Nobody is there to be asked about hosts. What
+// the run may use holds beside the policy's budget.
+func (in *incarnation) way() confine.Way {
+	k, run := in.k, in.k.asked()
+	return confine.Way{
+		Session: acp.SessionID(run.SessionID), WorkingDir: run.Workspace, Agent: run.Agent, Context: k.life, Leaks: k.leaks.Leaks,
+		Notice:  func(_, text string) { in.provokedNotice(text) },
+		Decided: func(t egress.Tally) { k.decided(t.String()) },
+		Ask:     func(context.Context, string, int) egress.Answer { return egress.Unasked },
+		Budget:  gateway.Budget{MaxTokens: run.Limits.Tokens, MaxCost: run.Limits.Cost},
+		Observe: func(e gateway.Event) {
+			if told, ok := modelEvent(e); ok {
+				_ = k.tell(loop.Command{Type: loop.CommandModel, Model: &told}) // a call that nobody counts any more
+			}
+		},
 	}
-	if o.OpenEgress != nil {
-		if in.egress, err = o.OpenEgress(in.provokedNotice, in.k.decided); err != nil {
-			return err
-		}
-	}
-	in.door = newDoor(in.k.plane, in.k.prompts, o.Letter, in.k.log)
-	return nil
 }
 
-func (in *incarnation) spec(place Place) sandbox.Spec {
-	k := in.k
-	k.mu.Lock()
-	run := k.spec
-	k.mu.Unlock()
-	doors := []sandbox.Door{{Name: modelDoor, Dial: in.model.Dial}, {Name: controlDoor, Dial: in.door.listener.Dial}}
-	if in.egress != nil {
-		doors = append(doors, sandbox.Door{Name: egressDoor, Dial: in.egress.Dial})
+// modelEvent returns what a loop is told of a model call; nothing of one that began, or was
+// given up here.
+func modelEvent(e gateway.Event) (told loop.ModelEvent, ok bool) {
+	if e.Method != http.MethodPost {
+		return told, false
 	}
-	if place.Rules != nil {
-		place.Rules.Denied = func(d sandbox.Denial) { in.denied(d) }
+	switch e.Kind {
+	case gateway.Started, gateway.Cancelled, gateway.Aborted:
+		return told, false
+	case gateway.Finished:
+		told.OK = true
+	default:
+		told.Error = e.Message
 	}
+	told.Status = e.Status
+	if u := e.Usage; u != nil {
+		told.Usage = &telemetry.Usage{Input: int64(u.Input), Output: int64(u.Output), Total: int64(u.Total)}
+	}
+	return told, true
+}
+
+// doors returns those besides the ways out.
+func (in *incarnation) doors() []sandbox.Door {
+	in.door = newDoor(in.k.plane, in.k.prompts, in.k.leaks.letter, in.k.log)
+	return []sandbox.Door{{Name: controlDoor, Dial: in.door.listener.Dial}}
+}
+
+func (in *incarnation) spec() sandbox.Spec {
+	k, run := in.k, in.k.asked()
 	return sandbox.Spec{
-		ID: k.dir.SandboxID(), WorkingDir: run.Workspace, Home: k.dir.file(homeDir), HomeFiles: place.HomeFiles,
-		Mounts: append(k.o.Agent.Mounts(), place.Mounts...), Doors: doors, Rules: place.Rules, Limits: place.Limits,
+		ID: k.dir.SandboxID(), WorkingDir: run.Workspace, Mounts: k.o.Agent.Mounts(),
 		Labels: map[string]string{"agent": run.Agent, "session": run.SessionID, RunLabel: run.RunID, SessionLabel: run.SessionID},
 	}
 }
 
+// create makes the sandbox of the place, and tells the person what the policy does not grant.
+func (in *incarnation) create(ctx context.Context, p *confine.Place) (sandbox.Sandbox, sandbox.Spec, error) {
+	if n := len(p.Policy.Refused); n > 0 {
+		in.notice(fmt.Sprintf("The workspace's .gander.json asks for %d things more than you allow and does not get them; see gander policy check.", n))
+	}
+	if p.Policy.Settings.Unsigned {
+		in.notice(gitconfig.SayUnsigned)
+	}
+	sb, spec, err := p.Create(ctx, in.k.dir.file(homeDir))
+	if err == nil {
+		in.k.placed(sb.Info())
+	}
+	return sb, spec, err
+}
+
 // prepare has the agent say how an iteration of it is started.
-func (in *incarnation) prepare(ctx context.Context, place Place) (loop.Start, []string, error) {
-	k, info := in.k, in.sb.Info()
+func (in *incarnation) prepare(ctx context.Context) (loop.Start, []string, error) {
+	k, run, sb := in.k, in.k.asked(), in.place.Sandbox
+	info := sb.Info()
 	ctx, cancel := context.WithTimeout(ctx, prepareTime)
 	defer cancel()
-	k.mu.Lock()
-	run := k.spec
-	k.mu.Unlock()
-	cmd, err := k.o.Agent.OneShot(ctx, in.sb, sandbox.SessionParams{
-		WorkingDir: run.Workspace, ModelAddr: info.Doors[modelDoor], ModelToken: in.model.Token(), ProxyAddr: info.Doors[egressDoor],
-		Model: run.Model, Env: append([]string{URLVariable + "=http://" + info.Doors[controlDoor]}, place.Env...),
+	cmd, err := k.o.Agent.OneShot(ctx, sb, sandbox.SessionParams{
+		WorkingDir: run.Workspace, ModelAddr: info.Doors[confine.ModelDoor], ModelToken: in.place.Model.Token(), ProxyAddr: info.Doors[confine.EgressDoor],
+		Model: run.Model, Env: append([]string{URLVariable + "=http://" + info.Doors[controlDoor]}, in.place.Policy.Env...),
 	})
 	if err != nil {
 		return loop.Start{}, nil, err
 	}
 	return loop.Start{
 		RunID: run.RunID, Agent: run.Agent, Workspace: run.Workspace, Run: loop.AgentCommand{Args: cmd.Args, Env: cmd.Env},
-		Limits: run.Limits, Pace: run.Pace, Admitted: k.o.Again != nil,
+		Limits: run.Limits, Pace: run.Pace, Admitted: true,
 	}, info.Environment(append(sandbox.PlainEnvironment(info.Home), "LANG=C.UTF-8")), nil
 }
 
-// close takes down whatever was opened. The sandbox goes first: what is in it cannot
-// hold up the rest then.
-func (in *incarnation) close() error {
-	var err error
-	if in.sb != nil {
-		err = in.sb.Close()
-	}
-	if in.model != nil {
-		_ = in.model.Close()
-	}
-	if in.egress != nil {
-		_ = in.egress.Close()
+// close takes down whatever was opened.
+func (in *incarnation) close() (err error) {
+	if in.place != nil {
+		err = in.place.Close()
 	}
 	if in.door != nil {
 		in.door.close()

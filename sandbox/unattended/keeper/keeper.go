@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
 
-// Options configure Run. All fields but Again, OpenEgress, Leaks, Letter and Log are required.
+// Options configure Run. All fields but Log are required.
 type Options struct {
 	// Home is gander's home, Dir the run's directory below it.
 	Home string
@@ -26,59 +26,18 @@ type Options struct {
 	// Agent and Driver are those of the run.
 	Agent  Agent
 	Driver sandbox.Driver
-	// Place is what the sandbox is made of, as the policy has it now.
-	Place func(notice func(text string)) (Place, error)
-	// Examine looks at the sandbox before anything hostile runs in it; an error keeps
-	// the loop from starting.
-	Examine func(ctx context.Context, sb sandbox.Sandbox, spec sandbox.Spec) (notices []string, err error)
-	// Again looks at the sandbox that Examine saw last once more, before an iteration runs
-	// in it; after an error there is another sandbox. Nil does not.
-	Again func(ctx context.Context) (notices []string, err error)
-	// OpenModel opens the way to the model, observe hears what became of each call. What
-	// notice says, as that of OpenEgress, ends with a number of them.
-	OpenModel func(notice func(text string), observe func(loop.ModelEvent)) (Model, error)
-	// OpenEgress opens the way to other hosts; nil, or nil from it, means none. decided
-	// keeps a sentence about what was decided as an event of the run.
-	OpenEgress func(notice, decided func(text string)) (Egress, error)
-	// Leaks looks at what is about to be kept and sent of what the agent says and does;
-	// an error means that it must not be. Nil looks at nothing.
-	Leaks func(e telemetry.Event) error
-	// Letter looks in the same way at what the agent sends to the control plane itself.
-	Letter func(text []byte) error
-	Log    *slog.Logger
+	// Terms give the policy of the workspace, as it is now, and open the ways out.
+	Terms confine.Terms
+	Log   *slog.Logger
 
 	silence time.Duration // silentTime; tests are less patient
+	made    func(*keeper) // for tests; may be nil
 }
 
 // Agent is an agent that can be run once for an instruction.
 type Agent interface {
 	sandbox.Agent
 	sandbox.OneShot
-}
-
-// Place is what a policy adds to a sandbox.
-type Place struct {
-	Rules  *sandbox.Rules
-	Limits sandbox.Limits
-	Mounts []sandbox.Mount
-	// Env are variables for the agent, as "NAME=value".
-	Env []string
-	// HomeFiles are those of sandbox.Spec.
-	HomeFiles map[string][]byte
-}
-
-// Model is the way to the model: gateway.Gateway is one.
-type Model interface {
-	Dial(context.Context) (net.Conn, error)
-	// Token is what calls must carry in the place of a key.
-	Token() string
-	Close() error
-}
-
-// Egress is the way to other hosts.
-type Egress interface {
-	Dial(context.Context) (net.Conn, error)
-	Close() error
 }
 
 const (
@@ -110,6 +69,7 @@ type keeper struct {
 	leaving chan struct{}   // closed when it ends
 	life    context.Context // ends when nothing is to run any more
 	halt    context.CancelFunc
+	leaks   *leaks
 
 	// emitting is held while an event is numbered and written, which takes as long as
 	// there is no room for it: nothing that has to be answered waits for it.
@@ -123,8 +83,9 @@ type keeper struct {
 	phase   Phase
 	trouble string
 	box     sandbox.Info
-	loop    *process // nil while none runs
-	resting bool     // the loop is paused, and was when it knew of every order
+	present *incarnation // nil before the first
+	loop    *process     // nil while none runs
+	resting bool         // the loop is paused, and was when it knew of every order
 	vitals  *telemetry.Vitals
 }
 
@@ -144,6 +105,9 @@ func Run(ctx context.Context, o Options) error {
 	k, err := newKeeper(o)
 	if err != nil {
 		return err
+	}
+	if o.made != nil {
+		o.made(k)
 	}
 	return k.run(ctx)
 }
@@ -187,6 +151,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 	k.journal.settle(k.spool.Last())
 	k.life, k.halt = context.WithCancel(ctx)
 	defer k.halt()
+	k.leaks = k.newLeaks()
 	closeSocket, err := k.serve()
 	if err != nil {
 		return err
@@ -246,12 +211,15 @@ func (k *keeper) keep(ctx context.Context) error {
 	}
 }
 
-// wanted is what the person wants of the run.
-func (k *keeper) wanted() Desired {
+// asked returns what the run is to be.
+func (k *keeper) asked() Spec {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.spec.Desired
+	return k.spec
 }
+
+// wanted is what the person wants of the run.
+func (k *keeper) wanted() Desired { return k.asked().Desired }
 
 // over reports whether the loop has ended by itself.
 func (k *keeper) over() bool {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
@@ -27,7 +29,9 @@ type rig struct {
 	plane  *fakePlane
 	driver *fakeDriver
 	dir    Dir
+	terms  *fakeTerms
 	client *Client
+	keeper atomic.Pointer[keeper]
 	o      Options
 	stop   context.CancelFunc
 	ended  chan error
@@ -47,12 +51,10 @@ func newRig(t *testing.T, script func(*fakeLoop)) *rig {
 	if err := dir.Write(Spec{RunID: "run1", SessionID: "s1", Agent: "fake", Workspace: "/w", Model: "m", Desired: Running}, testToken); err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, plane: newFakePlane(t, home), driver: &fakeDriver{script: script}, dir: dir, client: NewClient(dir)}
+	r := &rig{t: t, plane: newFakePlane(t, home), driver: &fakeDriver{script: script}, terms: &fakeTerms{}, dir: dir, client: NewClient(dir)}
 	r.o = Options{
 		Home: home, Dir: dir, Agent: fakeAgent{}, Driver: r.driver,
-		Place:     func(func(string)) (Place, error) { return Place{}, nil },
-		Examine:   func(context.Context, sandbox.Sandbox, sandbox.Spec) ([]string, error) { return nil, nil },
-		OpenModel: func(func(string), func(loop.ModelEvent)) (Model, error) { return fakeModel{}, nil },
+		Terms: r.terms, made: r.keeper.Store,
 	}
 	return r
 }
@@ -289,13 +291,19 @@ func TestStateWithoutItsEvent(t *testing.T) {
 	}
 }
 
+// allowed and refused are what fakeEgress decides.
+var (
+	allowed = egress.Tally{Decision: egress.Decision{Host: "a.example", Port: 443, Allowed: true, By: "a rule"}, Times: 1}
+	refused = egress.Tally{Decision: egress.Decision{Host: "b.example", Port: 22, Reason: "it is not among the hosts"}, Times: 1}
+)
+
 // fakeEgress is a way to other hosts that nobody takes; it has a last word.
-type fakeEgress struct{ decided func(string) }
+type fakeEgress struct{ decided func(egress.Tally) }
 
 func (fakeEgress) Dial(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") }
 
 func (e fakeEgress) Close() error {
-	e.decided("A connection to a.example:443 was allowed.")
+	e.decided(allowed)
 	return nil
 }
 
@@ -303,9 +311,9 @@ func (e fakeEgress) Close() error {
 // ends.
 func TestDecisionsAreEvents(t *testing.T) {
 	r := newRig(t, obey)
-	r.o.OpenEgress = func(_, decided func(string)) (Egress, error) {
-		decided("A connection to b.example:22 was refused.")
-		return fakeEgress{decided}, nil
+	r.terms.openEgress = func(way confine.Way) confine.Egress {
+		way.Decided(refused)
+		return fakeEgress{way.Decided}
 	}
 	r.start()
 	if err := r.client.Stop(t.Context()); err != nil {
@@ -320,7 +328,7 @@ func TestDecisionsAreEvents(t *testing.T) {
 			said = append(said, e.Summary)
 		}
 	}
-	if !slices.Equal(said, []string{"A connection to b.example:22 was refused.", "A connection to a.example:443 was allowed."}) {
+	if !slices.Equal(said, []string{refused.String(), allowed.String()}) {
 		t.Errorf("events %q", said)
 	}
 }
@@ -651,7 +659,7 @@ func TestSteering(t *testing.T) {
 	mu.Lock()
 	got = nil
 	mu.Unlock()
-	if err := r.client.Hold(ctx, "it leaked"); err != nil {
+	if err := r.keeper.Load().hold("it leaked"); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the end of the iteration", seen("cancel"))
@@ -717,19 +725,13 @@ func TestSandboxIsAnEvent(t *testing.T) {
 // What a program inside can cause without end is told of so far only, and hides nothing else.
 func TestProvokedNotices(t *testing.T) {
 	r := newRig(t, obey)
-	var said func(string)
-	r.o.Place = func(notice func(string)) (Place, error) {
-		said = notice
-		return Place{}, nil
-	}
-	r.o.OpenModel = func(notice func(string), _ func(loop.ModelEvent)) (Model, error) {
+	r.terms.openModel = func(way confine.Way) {
 		for i := range 10 * maxProvoked {
-			notice(fmt.Sprintf("Refused: /%d.", i))
+			way.Notice("warning", fmt.Sprintf("Refused: /%d.", i))
 		}
-		return fakeModel{}, nil
 	}
 	r.start()
-	said("A secret was seen.")
+	r.keeper.Load().remark("A secret was seen.")
 	await(t, "what matters", func() bool {
 		return r.plane.count(func(e telemetry.Event) bool { return e.Type == Notice && e.Content == "A secret was seen." }) == 1
 	})
@@ -741,43 +743,18 @@ func TestProvokedNotices(t *testing.T) {
 	}
 }
 
-// What the canaries object to does not leave.
-func TestLeaks(t *testing.T) {
-	r := newRig(t, func(l *fakeLoop) {
-		if _, ok := l.until(loop.CommandStart); ok {
-			l.say(telemetry.Event{Type: telemetry.Text, Content: "a secret"}, telemetry.Event{Type: telemetry.Text, Content: "harmless"})
-			_, _ = l.until("never")
-		}
-	})
-	r.o.Leaks = func(e telemetry.Event) error {
-		if strings.Contains(e.Content, "secret") {
-			return errors.New("it is closed")
-		}
-		return nil
-	}
-	r.start()
-	await(t, "both events", func() bool { return len(r.plane.has()) == 3 })
-	if all := r.contiguous()[1:]; all[0].Type != telemetry.Error || strings.Contains(all[0].Content+all[0].Summary, "secret") || all[1].Content != "harmless" {
-		t.Errorf("%+v", all)
-	}
-}
-
 // What the canaries object to is not passed on either when the agent sends it itself.
 func TestLeaksByTheDoor(t *testing.T) {
 	r := newRig(t, obey)
 	r.plane.set("do it")
-	r.o.Letter = func(text []byte) error {
-		if strings.Contains(string(text), "secret") {
-			return errors.New("it is closed")
-		}
-		return nil
-	}
+	r.watch(confine.CanariesStop)
 	r.start()
+	known(t, r)
 	inside := r.driver.last().door(t, controlDoor)
 	for _, tt := range []struct {
 		body, etag string
 		status     int
-	}{{"hello", "1", http.StatusOK}, {"the secret", "1", http.StatusForbidden}, {"hello", "secret", http.StatusForbidden}} {
+	}{{"hello", "1", http.StatusOK}, {"the " + leakToken, "1", http.StatusForbidden}, {"hello", leakToken, http.StatusForbidden}} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://control/api/mailbox/agent", strings.NewReader(`{"message":"`+tt.body+`"}`))
 		if err != nil {
 			t.Fatal(err)

@@ -89,7 +89,7 @@ func execInSandbox(ctx context.Context, a *cli.App, args []string, f execFlags) 
 	defer sayGit(ctx, a, in)()
 	err = pass(ctx, a, in.Sandbox, args)
 	if leak.Load() { // whatever became of the command: the policy ended it
-		return &cli.ExitError{Code: cli.ExitPermission, Err: fmt.Errorf("the command was ended: %s; see gander policy show", wire.Leaked)}
+		return &cli.ExitError{Code: cli.ExitPermission, Err: fmt.Errorf("the command was ended: %s; see gander policy show", confine.SayLeaked)}
 	}
 	return err
 }

@@ -13,9 +13,6 @@ import (
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
-// Leaked says why a run is paused.
-const Leaked = "content of a closed file was about to leave (policy.canaries: stop)"
-
 // ClearAway clears away what killed ganders left, also sessions of which nothing was to
 // be kept, and what agents keep of sessions that are no more. The daemon is asked only
 // when one of the sandboxes is a container.
