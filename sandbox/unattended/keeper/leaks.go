@@ -9,7 +9,7 @@ import (
 	"gander.dev/gander/sandbox/telemetry"
 )
 
-// recorded is where the canaries have seen something in what is kept of a run.
+// recorded names the place where the canaries have seen something in what is kept of a run.
 const recorded = "what the agent says and does, which is recorded"
 
 // leaks looks for content of closed files in what is kept of a run and sent.

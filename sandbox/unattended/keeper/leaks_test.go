@@ -41,7 +41,7 @@ func known(t *testing.T, r *rig) *leaks {
 	return l
 }
 
-// What the canaries object to does not leave, and stops the run where the policy says so.
+// TestLeaks checks that what the canaries object to does not leave, and stops the run where the policy says so.
 func TestLeaks(t *testing.T) {
 	r := newRig(t, func(l *fakeLoop) {
 		if _, ok := l.until(loop.CommandStart); ok {
