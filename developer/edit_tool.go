@@ -37,8 +37,10 @@ func editTool(e *editor.Editor, s *Spaces) Tool {
 			if err != nil {
 				return currentAnswer("", err), nil
 			}
-			err = e.Swap(space, *path, *before, *after)
-			return currentAnswer(fmt.Sprintf("Edited %s (%d lines -> %d lines)", *path, lineCount(*before), lineCount(*after)), onPath(err, *path)), nil
+			var notes []string
+			err = e.Swap(space.Noting(noteOnce(&notes)), *path, *before, *after)
+			done := fmt.Sprintf("Edited %s (%d lines -> %d lines)", *path, lineCount(*before), lineCount(*after))
+			return currentAnswer(joinNotes(done, notes...), onPath(err, *path)), nil
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gander.dev/gander/developer/editor"
@@ -58,12 +59,23 @@ func textEditorTool(e *editor.Editor, s *Spaces) Tool {
 			if err := space.Check(*args.path); err != nil {
 				return Result{}, editorError(err)
 			}
-			content, err := args.run(e, space)
+			var notes []string
+			content, err := args.run(e, space.Noting(noteOnce(&notes)))
 			if err != nil {
 				return Result{}, editorError(err)
 			}
+			content[0].Text = joinNotes(content[0].Text, notes...)
 			return Result{Content: content}, nil
 		},
+	}
+}
+
+// noteOnce collects what is to be said about changes that were made.
+func noteOnce(notes *[]string) func(string) {
+	return func(note string) {
+		if !slices.Contains(*notes, note) {
+			*notes = append(*notes, note)
+		}
 	}
 }
 

@@ -38,12 +38,13 @@ func writeTool(e *editor.Editor, s *Spaces) Tool {
 			if err != nil {
 				return currentAnswer("", err), nil
 			}
-			created, err := e.SetContent(space, *path, *content)
+			var notes []string
+			created, err := e.SetContent(space.Noting(noteOnce(&notes)), *path, *content)
 			did := "Wrote"
 			if created {
 				did = "Created"
 			}
-			return currentAnswer(fmt.Sprintf("%s %s (%d lines)", did, *path, lineCount(*content)), onPath(err, *path)), nil
+			return currentAnswer(joinNotes(fmt.Sprintf("%s %s (%d lines)", did, *path, lineCount(*content)), notes...), onPath(err, *path)), nil
 		},
 	}
 }

@@ -52,6 +52,15 @@ type Options struct {
 type Space struct {
 	o     Options
 	twins *twins
+	note  func(string) // may be nil
+}
+
+// Noting returns the same Space, which tells note what somebody should know about a change
+// that was made.
+func (s *Space) Noting(note func(string)) *Space {
+	noting := *s
+	noting.note = note
+	return &noting
 }
 
 // New checks the options: WorkingDir and Roots are absolute.

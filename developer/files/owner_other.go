@@ -12,6 +12,9 @@ import (
 // directory hands down.
 func chown(*os.File, fs.FileInfo) error { return nil }
 
+// isOurs is asked about hard links only, which are not noticed here.
+func isOurs(fs.FileInfo) bool { return true }
+
 type inode struct{}
 
 // inodeOf knows no names but one here, so that hard links are not noticed.

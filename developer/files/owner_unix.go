@@ -23,6 +23,12 @@ func chown(f *os.File, old fs.FileInfo) error {
 	return f.Chown(int(was.Uid), int(was.Gid))
 }
 
+// isOurs reports whether the user of this process owns a file.
+func isOurs(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}
+
 // An inode is a file, whatever it is called.
 type inode struct{ dev, ino uint64 }
 

@@ -6,18 +6,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 )
 
 // WriteFile gives a file new content at once or not at all: a reader sees the old
-// or the new, also after a crash. What was there keeps its mode and owner; a new
-// file gets perm, less the umask. Missing parent directories are made. A symbolic
-// link is followed, when its target may be touched; another hard link keeps the
-// old content. A rules file may become stricter only ([LoosensError]). Where an
-// editor has the file, the editor changes it.
+// or the new, also after a crash. What was there keeps its mode, owner, access lists and
+// extended attributes; a new file gets perm, less the umask. Missing parent directories
+// are made. A symbolic link is followed, when its target may be touched. A rules file may
+// become stricter only ([LoosensError]). Where an editor has the file, the editor changes
+// it.
 //
-// Only where a file's owner cannot be kept, or its directory not be written, is
-// the file overwritten in place.
+// A file with several names (hard links) is written in place, so that all of them have the
+// new content, and so is one whose owner or attributes cannot be given to another, or
+// whose directory cannot be written. Until that is done a copy of the old content lies
+// beside it, as NAME.gander-….before, and stays there after a crash. The name alone gets
+// the new content below the directories of package managers and where another user owns
+// the file with several names; [Space.Noting] is told.
 func (s *Space) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	abs := s.Abs(name)
 	for range attempts {
@@ -60,11 +66,42 @@ func (s *Space) writeReal(at place, data []byte, perm fs.FileMode) error {
 	case !old.Mode().IsRegular():
 		return fmt.Errorf("writing '%s': %w", real, ErrNotRegular)
 	}
+	_, links, _ := inodeOf(old)
+	alone := "" // why the other names keep the old content
+	if links > 1 {
+		if alone = keptApart(real, old); alone == "" {
+			err := overwrite(dir, base, data, old)
+			if !errors.Is(err, errInPlace) {
+				return err
+			}
+			alone = err.Error()
+		}
+	}
 	err = replace(dir, base, data, perm, old)
-	if errors.Is(err, fs.ErrPermission) {
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, errUnlike), errors.Is(err, syscall.EBUSY): // a mount, for the last
 		return overwrite(dir, base, data, old)
+	case err == nil && alone != "" && s.note != nil:
+		s.note(fmt.Sprintf("Only this name of the file has the new content. It had %d names (hard links), and the others keep the old content, because %s.", links, alone))
 	}
 	return err
+}
+
+// storeDirs are the directories whose files package managers and version control link to a
+// store of their own, which an edit of one project must not change.
+var storeDirs = []string{"node_modules", "bower_components", ".pnpm-store", ".yarn", "site-packages", "dist-packages", ".venv", "venv", ".git", ".hg", ".jj"}
+
+// keptApart tells why the names of a file are not changed together; empty when they are.
+func keptApart(real string, old fs.FileInfo) string {
+	for part := range strings.SplitSeq(filepath.ToSlash(filepath.Dir(real)), "/") {
+		if slices.Contains(storeDirs, part) {
+			return "files below " + part + " are linked to a store that other projects use"
+		}
+	}
+	if !isOurs(old) {
+		return "another user owns the file"
+	}
+	return ""
 }
 
 // openParent opens the directory of a path without links, and makes it, and those
@@ -174,7 +211,7 @@ func replace(dir *os.Root, base string, data []byte, perm fs.FileMode, old fs.Fi
 	}
 	_, err = tmp.Write(data)
 	if old != nil && err == nil {
-		err = likeOld(tmp, old)
+		err = likeOld(tmp, dir, base, old)
 	}
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {
@@ -198,41 +235,98 @@ func createTemp(dir *os.Root, perm fs.FileMode) (*os.File, string, error) {
 	return nil, "", errors.New("there are too many temporary files")
 }
 
-// likeOld gives a new file the old one's owner and mode; the owner first, because
-// changing it clears mode bits.
-func likeOld(f *os.File, old fs.FileInfo) error {
-	if err := chown(f, old); err != nil {
+// errUnlike is wrapped where a new file cannot be made what the old one is.
+var errUnlike = errors.New("the owner or an attribute of the file cannot be kept")
+
+// likeOld gives a new file the old one's owner, mode, access lists and extended attributes;
+// the owner first, because changing it clears mode bits.
+func likeOld(f *os.File, dir *os.Root, base string, old fs.FileInfo) error {
+	was, err := dir.OpenFile(base, os.O_RDONLY|noWait, 0)
+	if err != nil {
 		return err
 	}
-	return f.Chmod(old.Mode().Perm())
+	defer was.Close()
+	if info, err := was.Stat(); err != nil || !os.SameFile(info, old) {
+		return errors.Join(err, errMoved)
+	}
+	if err := chown(f, old); err != nil {
+		return fmt.Errorf("%w: %w", errUnlike, err)
+	}
+	if err := f.Chmod(old.Mode()); err != nil {
+		return err
+	}
+	if err := copyAttributes(f, was); err != nil {
+		return fmt.Errorf("%w: %w", errUnlike, err)
+	}
+	return nil
 }
 
-// overwrite writes into the old file, which stays what it was but for a moment
-// when it is not whole. What does not fit on the disk leaves the old content: that is
-// written over before anything is cut off, and put back, as its place is its own.
+// errInPlace is wrapped where a file cannot be opened for writing.
+var errInPlace = errors.New("it cannot be written in place")
+
+// overwrite writes into the old file, which stays what it was but for a moment when it is
+// not whole. A copy beside it has the old content until then. What does not fit on the
+// disk leaves the old content: that is written over before anything is cut off, and put
+// back, as its place is its own.
 func overwrite(dir *os.Root, base string, data []byte, old fs.FileInfo) error {
 	f, err := dir.OpenFile(base, os.O_RDWR|noWait, 0)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errInPlace, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !os.SameFile(info, old) {
 		return errors.Join(err, errMoved)
 	}
-	before := make([]byte, min(int64(len(data)), info.Size()))
+	before := make([]byte, info.Size())
 	if _, err := f.ReadAt(before, 0); err != nil {
+		return err
+	}
+	copied, err := saveCopy(dir, base, before)
+	if err != nil {
 		return err
 	}
 	_, err = f.WriteAt(data, 0)
 	if err == nil {
 		err = f.Sync()
 	}
+	if err == nil {
+		err = errors.Join(f.Truncate(int64(len(data))), f.Sync())
+	}
 	if err != nil {
 		_, back := f.WriteAt(before, 0)
-		return errors.Join(err, back, f.Truncate(info.Size()))
+		back = errors.Join(back, f.Truncate(info.Size()), f.Sync())
+		if back != nil {
+			return errors.Join(err, back) // the copy stays
+		}
 	}
-	return errors.Join(f.Truncate(int64(len(data))), f.Sync())
+	if copied != "" {
+		err = errors.Join(err, dir.Remove(copied))
+	}
+	return err
+}
+
+// saveCopy puts the content of a file beside it, for the case of a crash, and returns the
+// copy's name. It is empty where the directory cannot be written.
+func saveCopy(dir *os.Root, base string, data []byte) (string, error) {
+	f, name, err := createTemp(dir, 0o600)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	copied := strings.ToValidUTF8(base[:min(len(base), 200)], "") + strings.TrimSuffix(name, ".tmp") + ".before"
+	if err == nil {
+		err = dir.Rename(name, copied)
+	}
+	if err != nil {
+		return "", errors.Join(err, dir.Remove(name))
+	}
+	syncDir(dir)
+	return copied, nil
 }
 
 // syncDir makes a rename last. Not every file system can, and the file is whole in
