@@ -35,7 +35,9 @@ var floors = [][]string{
 
 // The only folders whose packages import the named one, besides its own.
 var importers = map[string][]string{
-	"sandbox/confine": {"sandbox/router", "sandbox/unattended", "sandbox/trials", "cmd"},
+	"sandbox/confine":  {"sandbox/router", "sandbox/unattended", "sandbox/trials", "cmd"},
+	"sandbox/goose":    {"sandbox/agents"}, // the list of agents
+	"sandbox/opencode": {"sandbox/agents"},
 }
 
 // Packages that never meet except in cmd: each can be understood, and removed, alone.
@@ -174,6 +176,8 @@ func TestLayeringFindsPlantedImports(t *testing.T) {
 		{"confine that imports the line below", "sandbox/confine/a.go", module + "/sandbox/drivers/registry", false},
 		{"the router that imports confine", "sandbox/router/a.go", module + "/sandbox/confine", false},
 		{"a keeper that imports confine", "sandbox/unattended/keeper/a.go", module + "/sandbox/confine", false},
+		{"the list of agents", "sandbox/agents/a.go", module + "/sandbox/goose", false},
+		{"a command that imports an agent", "cmd/gander/internal/wire/a.go", module + "/sandbox/goose", true},
 		{"an agent that imports confine", "sandbox/agents/acpagent/a.go", module + "/sandbox/confine", true},
 		{"a tool that imports confine", "developer/a.go", module + "/sandbox/confine", true},
 		{"cmd that imports confine", "cmd/gander/a.go", module + "/sandbox/confine", false},

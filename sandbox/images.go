@@ -6,5 +6,5 @@ import "embed"
 // source: a Dockerfile per agent and what they share. Package docker adds the
 // rest and builds.
 //
-//go:embed BOOTSTRAP.md .dockerignore goose/Dockerfile goose/agent-loop.sh opencode/Dockerfile opencode/agent-loop.sh opencode/opencode.json
+//go:embed BOOTSTRAP.md .dockerignore */Dockerfile */agent-loop.sh opencode/opencode.json
 var Images embed.FS

@@ -58,7 +58,7 @@ func TestTenThousandTokens(t *testing.T) {
 			began := processorTime(t)
 			l := loop.New(loop.Options{
 				Start:  loop.Start{Agent: "goose", Workspace: t.TempDir(), Limits: loop.Limits{Iterations: 1}, Prompt: loop.Prompt{Content: "Talk.", Known: true}},
-				Runner: chatterer{lines}, Parser: func() loop.Parser { return new(goose.Events) },
+				Runner: chatterer{lines}, Parser: func() telemetry.Parser { return new(goose.Events) },
 				Output: func(o loop.Output) {
 					if o.Event == nil {
 						return

@@ -14,7 +14,7 @@ import (
 // captures are what a real goose printed.
 const captures = "testdata/streamjson/*.txtar"
 
-func parser() telemetrytest.Parser { return new(Events) }
+func parser() telemetry.Parser { return new(Events) }
 
 // TestEvents compares what is made of captures, and how they are judged. -update rewrites
 // what is expected.

@@ -3,13 +3,14 @@ package opencode
 import (
 	"testing"
 
+	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/telemetry/telemetrytest"
 )
 
 // captures are what a real opencode printed.
 const captures = "testdata/runjson/*.txtar"
 
-func parser() telemetrytest.Parser { return new(Events) }
+func parser() telemetry.Parser { return new(Events) }
 
 // TestEvents compares what is made of captures, and how they are judged. -update rewrites
 // what is expected.

@@ -25,6 +25,15 @@ type Verdict struct {
 	Usage  Usage
 }
 
+// A Parser makes events of what an agent prints; each agent's package has one.
+type Parser interface {
+	Line(line []byte) []Event
+	// Flush returns what is held back to be joined with what may follow.
+	Flush() []Event
+	// End judges the iteration.
+	End(exit Exit) ([]Event, Verdict)
+}
+
 // lastWords is the end of what an agent complained of, as part of a sentence.
 func (e Exit) lastWords() string {
 	text := strings.TrimSpace(e.Stderr)

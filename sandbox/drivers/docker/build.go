@@ -47,7 +47,11 @@ type BuildOptions struct {
 // CheckContext says why a directory is no build context. One is chosen by a person and never
 // found: what its files say is done on this machine (npm's settings) and gets into images.
 func CheckContext(dir string) error {
-	for _, f := range []string{"package-lock.json", "goose/Dockerfile", "opencode/Dockerfile"} {
+	needed := []string{"package-lock.json"}
+	for _, agent := range imageAgents() {
+		needed = append(needed, dockerfile(agent))
+	}
+	for _, f := range needed {
 		if !isFile(filepath.Join(dir, f)) {
 			return fmt.Errorf("%s is not the folder sandbox/ of a checkout of gander: it has no %s", dir, f)
 		}

@@ -10,8 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gander.dev/gander/sandbox"
 )
@@ -22,17 +24,32 @@ const (
 	contextBundle  = ".image/ca-certificates.crt"
 )
 
-// imageAgents are those that have a Dockerfile.
-func imageAgents() []string { return []string{"goose", "opencode"} }
+// imageAgents returns the agents that have a Dockerfile, sorted.
+func imageAgents() []string {
+	var agents []string
+	found, _ := fs.Glob(sandbox.Images, dockerfile("*")) // the pattern is well formed
+	for _, file := range found {
+		agents = append(agents, path.Dir(file))
+	}
+	return agents
+}
 
 func dockerfile(agent string) string { return agent + "/Dockerfile" }
 
-// agentPackage is the path pattern of an agent's program for a kind of processor.
-func agentPackage(agent, processor string) string {
-	if agent == "goose" {
-		return "node_modules/@aaif/goose-binary-linux-" + processor + "/bin/goose"
+// copied returns the files that a Dockerfile copies into its image. A star in one stands for
+// the processor.
+func copied(dockerfile []byte, processor string) (files []string) {
+	for line := range strings.Lines(string(dockerfile)) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] != "COPY" {
+			continue
+		}
+		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "--") })
+		for _, source := range words[:max(len(words)-1, 0)] {
+			files = append(files, strings.ReplaceAll(source, "*", processor))
+		}
 	}
-	return "node_modules/opencode-linux-" + processor + "/bin/" + agent
+	return files
 }
 
 // buildContext is a directory that is ready to be built from.
@@ -148,11 +165,15 @@ func (c buildContext) files(agent string) ([]string, error) {
 	if !slices.Contains(imageAgents(), agent) {
 		return nil, fmt.Errorf("there is no image for an agent %q; there is one for each of: %v", agent, imageAgents())
 	}
-	files := []string{dockerfile(agent), "BOOTSTRAP.md", agent + "/agent-loop.sh", contextProgram, contextBundle, agentPackage(agent, c.processor)}
-	if agent == "opencode" {
-		files = append(files, "opencode/opencode.json")
+	body, err := os.ReadFile(filepath.Join(c.dir, dockerfile(agent)))
+	if err != nil {
+		return nil, fmt.Errorf("the build context is not complete: %w", err)
 	}
+	files := append([]string{dockerfile(agent)}, copied(body, c.processor)...)
 	for _, f := range files {
+		if !filepath.IsLocal(f) {
+			return nil, fmt.Errorf("%s copies %s, which is not in the build context", dockerfile(agent), f)
+		}
 		if _, err := os.Stat(filepath.Join(c.dir, f)); err != nil {
 			return nil, fmt.Errorf("the build context is not complete: %w", err)
 		}

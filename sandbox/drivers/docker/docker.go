@@ -84,10 +84,11 @@ type Limits struct {
 	PIDs int64
 }
 
-// ImageName is the image of an agent as Build names it. Without an agent it is goose's.
+// ImageName returns the image of an agent as Build names it. Without an agent it is the first one's:
+// all have the same base.
 func ImageName(agent string) string {
 	if agent == "" {
-		agent = "goose"
+		agent = imageAgents()[0]
 	}
 	return "goku-sandbox-" + agent + ":latest"
 }

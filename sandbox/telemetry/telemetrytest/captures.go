@@ -18,15 +18,9 @@ import (
 	"gander.dev/gander/sandbox/telemetry"
 )
 
-// A Parser makes events of the lines of one iteration.
-type Parser interface {
-	Line(line []byte) []telemetry.Event
-	End(exit telemetry.Exit) ([]telemetry.Event, telemetry.Verdict)
-}
-
 // Captures compares what parsers make of the captures that a pattern matches with what
 // is expected; update rewrites that instead.
-func Captures(t *testing.T, pattern string, parser func() Parser, update bool) {
+func Captures(t *testing.T, pattern string, parser func() telemetry.Parser, update bool) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
@@ -59,7 +53,7 @@ func Captures(t *testing.T, pattern string, parser func() Parser, update bool) {
 
 // Fuzz feeds parsers with anything, beginning with the captures: whatever is printed is
 // taken, and every event can be sent.
-func Fuzz(f *testing.F, pattern string, parser func() Parser) {
+func Fuzz(f *testing.F, pattern string, parser func() telemetry.Parser) {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no captures: %v", err)
@@ -75,7 +69,7 @@ func Fuzz(f *testing.F, pattern string, parser func() Parser) {
 }
 
 // events are those of one iteration and its verdict, a line of JSON each.
-func events(t testing.TB, p Parser, printed []byte, exit telemetry.Exit) []byte {
+func events(t testing.TB, p telemetry.Parser, printed []byte, exit telemetry.Exit) []byte {
 	t.Helper()
 	var all []telemetry.Event
 	for line := range bytes.Lines(printed) {

@@ -37,7 +37,7 @@ type iteration struct {
 
 	// mu guards the parser and the fields below; it is taken after the loop's, never before.
 	mu      sync.Mutex
-	parser  Parser
+	parser  telemetry.Parser
 	counts  telemetry.Event // Actions and Errors
 	said    string          // the end of what the agent said
 	did     []string        // its last actions

@@ -23,21 +23,12 @@ type Runner interface {
 	Run(ctx context.Context, instruction string, line func([]byte)) (telemetry.Exit, error)
 }
 
-// A Parser makes events of what an agent prints; each agent's package has one.
-type Parser interface {
-	Line(line []byte) []telemetry.Event
-	// Flush returns what is held back to be joined with what may follow.
-	Flush() []telemetry.Event
-	// End judges the iteration.
-	End(exit telemetry.Exit) ([]telemetry.Event, telemetry.Verdict)
-}
-
 // Options are what a Loop is made of. All but Vitals and Log are needed.
 type Options struct {
 	Start  Start
 	Runner Runner
 	// Parser makes the parser of one iteration.
-	Parser func() Parser
+	Parser func() telemetry.Parser
 	// Output takes what the loop has to say, one at a time, in order.
 	Output func(Output)
 	// Vitals says what the sandbox uses; with disk only where that is asked for, as it

@@ -147,7 +147,7 @@ func looping(t *testing.T, start Start, test func(*run), plays ...func(context.C
 			start.Prompt = Prompt{Content: "Build a boat.", Version: "1", Known: true}
 		}
 		r := &run{t: t, agent: &agent{workspace: start.Workspace, plays: plays}, done: make(chan error, 1)}
-		r.Loop = New(Options{Start: start, Runner: r.agent, Parser: func() Parser { return parser{} }, Output: r.output})
+		r.Loop = New(Options{Start: start, Runner: r.agent, Parser: func() telemetry.Parser { return parser{} }, Output: r.output})
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {

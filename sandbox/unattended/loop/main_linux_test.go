@@ -11,6 +11,7 @@ import (
 
 	"gander.dev/gander/sandbox/drivers/local"
 	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
 
@@ -34,7 +35,7 @@ func serveLoop() int {
 	if err == nil {
 		err = loop.Serve(context.Background(), os.Stdin, os.Stdout, loop.ServeOptions{
 			Driver: local.NewOff(local.Options{Log: log}), Log: log,
-			Parsers: map[string]func() loop.Parser{"script": func() loop.Parser { return new(events) }},
+			Parsers: map[string]func() telemetry.Parser{"script": func() telemetry.Parser { return new(events) }},
 		})
 	}
 	if err != nil {

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"gander.dev/gander/sandbox"
@@ -20,7 +23,7 @@ type ServeOptions struct {
 	// Driver makes the supervisors of the iterations.
 	Driver sandbox.Driver
 	// Parsers make the parser of an agent's output, by the agent's name.
-	Parsers map[string]func() Parser
+	Parsers map[string]func() telemetry.Parser
 	Log     *slog.Logger
 }
 
@@ -89,7 +92,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o ServeOptions) err
 func (o ServeOptions) loop(start Start, output func(Output)) (*Loop, error) {
 	parser := o.Parsers[start.Agent]
 	if parser == nil {
-		return nil, fmt.Errorf("there is no unattended loop with the agent %q; there is one with goose and with opencode", start.Agent)
+		return nil, fmt.Errorf("there is no unattended loop with the agent %q; there is one with each of: %s", start.Agent, strings.Join(slices.Sorted(maps.Keys(o.Parsers)), ", "))
 	}
 	if len(start.Run.Args) == 0 || start.Workspace == "" {
 		return nil, errors.New("a loop needs the agent's command and a workspace")

@@ -1,18 +1,21 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/drivers/docker"
-	"gander.dev/gander/sandbox/goose"
-	"gander.dev/gander/sandbox/opencode"
 	"gander.dev/gander/sandbox/router"
 )
 
-// AgentNames and SandboxChoices are what there is to choose from, besides the
-// agents that a configuration adds.
-func AgentNames() []string { return []string{goose.Name, opencode.Name} }
+// AgentNames returns the agents to choose from, besides those that a configuration adds.
+func AgentNames() []string { return agents.Names() }
+
+// AgentWords returns them as the beginning of an enumeration in a sentence.
+func AgentWords() string { return strings.Join(agents.Names(), ", ") }
 
 // KnownAgents are the agents that can be chosen: without a configuration those
 // that gander brings.
@@ -34,7 +37,7 @@ func (a *App) WeakerFlag(cmd *cobra.Command) {
 
 // RouteFlags are the flags that choose who answers and where.
 func (a *App) RouteFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.Flags.Agent, "agent", "", "who answers: goose, opencode or an agent of the configuration (default: the configuration's, else goose)")
+	cmd.Flags().StringVar(&a.Flags.Agent, "agent", "", "who answers: "+AgentWords()+" or an agent of the configuration (default: the configuration's, else "+agents.Default()+")")
 	cmd.Flags().StringVar(&a.Flags.Sandbox, "sandbox", "", "where: auto, local, docker or off (default: the configuration's, else auto)")
 	a.WeakerFlag(cmd)
 	a.CompleteAgents(cmd)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -161,7 +162,7 @@ type Runs struct {
 
 func defaults() *Config {
 	return &Config{
-		Agent:          "goose",
+		Agent:          agents.Default(),
 		Tools:          "native",
 		Permissions:    "ask",
 		Log:            Log{Level: "warn"},

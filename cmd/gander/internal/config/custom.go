@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"gander.dev/gander/cmd/gander/internal/redact"
+	"gander.dev/gander/sandbox/agents"
 )
 
-// builtIn are the agents that gander knows, in the order they are offered.
-func builtIn() []string { return []string{"goose", "opencode"} }
-
-func isBuiltIn(name string) bool { return slices.Contains(builtIn(), name) }
+func isBuiltIn(name string) bool {
+	_, is := agents.Find(name)
+	return is
+}
 
 // reserved are names that gander keeps for agents of its own.
 func reserved() []string { return []string{"auto", "gander", "none", "orchestrator"} }
@@ -24,7 +25,7 @@ func reserved() []string { return []string{"auto", "gander", "none", "orchestrat
 var agentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // AgentNames are the agents that can be chosen, in the order they are offered.
-func (c *Config) AgentNames() []string { return append(builtIn(), c.CustomAgents()...) }
+func (c *Config) AgentNames() []string { return append(agents.Names(), c.CustomAgents()...) }
 
 // CustomAgents are the agents that the user's file adds, sorted by name. Their
 // commands are complete, with placeholders that sandbox/agents/custom fills in.
@@ -46,10 +47,10 @@ func (d *decoder) mayBeAgent(m member) bool {
 	path := join("agents", m.key)
 	starts := slices.ContainsFunc(m.value.members, func(m member) bool { return m.key == "command" })
 	switch {
-	case !starts && nearest(m.key, builtIn()) != "":
-		d.unknown(m, "agents", builtIn())
+	case !starts && nearest(m.key, agents.Names()) != "":
+		d.unknown(m, "agents", agents.Names())
 	case !starts:
-		d.fail(m.offset, path, `unknown agent; known here: %s, and any that has a "command", like ["/opt/agent", "--acp"]`, strings.Join(builtIn(), ", "))
+		d.fail(m.offset, path, `unknown agent; known here: %s, and any that has a "command", like ["/opt/agent", "--acp"]`, strings.Join(agents.Names(), ", "))
 	case !agentName.MatchString(m.key):
 		d.fail(m.offset, path, "%q cannot be an agent's name; want small letters, digits and dashes, beginning with a letter, at most 32 characters", m.key)
 	case slices.Contains(reserved(), m.key):

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"gander.dev/gander/sandbox/agents"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 
 // Endpoint is where an agent's model calls go.
 type Endpoint struct {
-	// BaseURL has no slash at the end; for goose no /v1 either, for opencode always.
+	// BaseURL has no slash at the end. It ends in /v1 for the agents that want it so, never for others.
 	BaseURL string
 	// APIKey may be empty: local servers need none. KeySource is as in Key.
 	APIKey    Secret
@@ -85,13 +87,17 @@ func (d *decoder) checkHeaders(c *Config) {
 
 // baseURL is the host as the agent wants it.
 func baseURL(agent, host string) string {
-	host = strings.TrimRight(host, "/")
-	host = strings.TrimRight(strings.TrimSuffix(host, "/v1"), "/")
-	if agent == "opencode" {
-		host += "/v1"
+	if known, _ := agents.Find(agent); known.HostEndsInV1 {
+		return withV1(host)
 	}
-	return host
+	return withoutV1(host)
 }
+
+func withoutV1(host string) string {
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(host, "/"), "/v1"), "/")
+}
+
+func withV1(host string) string { return withoutV1(host) + "/v1" }
 
 func hostVariables(agent string) []string {
 	return []string{variablePrefix(agent) + "_LLM_HOST", "LLM_HOST"}
@@ -117,9 +123,8 @@ func (c *Config) ModelSource(agent string) string {
 
 func (c *Config) modelFrom(agent string) (model, source string) {
 	name, variable := c.env.first(modelVariable(agent))
-	if agent == "opencode" {
-		variable = strings.TrimPrefix(variable, "custom/") // names the provider that gander sets up
-	}
+	known, _ := agents.Find(agent)
+	variable = strings.TrimPrefix(variable, known.ModelPrefix) // names the provider that gander sets up
 	own, general := "agents."+agent+".model", "model.model"
 	set := [][2]string{{c.Agents[agent].Model, own + " in " + c.SetIn(own)}, {c.Model.Model, general + " in " + c.SetIn(general)}}
 	if project := filepath.Join(c.o.ProjectDir, ProjectFile); c.SetIn(general) == project && c.SetIn(own) != project {

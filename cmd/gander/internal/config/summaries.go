@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"gander.dev/gander/sandbox/agents"
+)
 
 // summaryModel is the model of summaries where none is chosen, as the system had it
 // whose variables these are.
@@ -12,7 +16,7 @@ const summaryModel = "Qwen3.5-27B"
 func (c *Config) Summaries() (Endpoint, bool) {
 	_, base := c.env.first("CP_LLM_BASE_URL")
 	if _, host := c.env.first("LLM_HOST"); base == "" && host != "" {
-		base = baseURL("opencode", host)
+		base = withV1(host)
 	}
 	if base == "" || checkURL(base) != nil {
 		return Endpoint{}, false
@@ -23,7 +27,7 @@ func (c *Config) Summaries() (Endpoint, bool) {
 	} else if key, err := c.Key(); err == nil {
 		e.APIKey = key.Value
 	}
-	if model := c.model("goose"); model != "" {
+	if model := c.model(agents.Default()); model != "" {
 		e.Model = model
 	}
 	if _, model := c.env.first("CP_LLM_MODEL"); model != "" {

@@ -9,9 +9,8 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/drivers/docker"
-	"gander.dev/gander/sandbox/goose"
-	"gander.dev/gander/sandbox/opencode"
 )
 
 // demoCell is an agent in a kind of sandbox.
@@ -24,10 +23,11 @@ func (c demoCell) String() string {
 	return fmt.Sprintf("A real %s in the %s sandbox", c.agent, c.sandbox)
 }
 
-// demoWords put an agent's words for its tools in the place of the script's.
-var demoWords = map[string]*strings.Replacer{
-	goose.Name:    strings.NewReplacer("SHELL", "shell", "FILE", "path", "OLD", "before", "NEW", "after"),
-	opencode.Name: strings.NewReplacer("SHELL", "bash", "FILE", "filePath", "OLD", "oldString", "NEW", "newString"),
+// inWordsOf puts an agent's names for its tools in the place of the script's.
+func inWordsOf(agent, script string) string {
+	known, _ := agents.Find(agent)
+	t := known.Tools
+	return strings.NewReplacer("SHELL", t.Shell, "FILE", t.File, "OLD", t.Before, "NEW", t.After).Replace(script)
 }
 
 // demoCells are those that can be played here. What was asked for must be among
@@ -35,7 +35,7 @@ var demoWords = map[string]*strings.Replacer{
 func demoCells(ctx context.Context, a *cli.App, f demoFlags) ([]demoCell, error) {
 	var cells []demoCell
 	var missing []error
-	for _, agent := range []string{goose.Name, opencode.Name} {
+	for _, agent := range agents.Names() {
 		if f.agent != "" && f.agent != agent {
 			continue
 		}
@@ -53,7 +53,7 @@ func demoCells(ctx context.Context, a *cli.App, f demoFlags) ([]demoCell, error)
 		}
 	}
 	if len(cells) == 0 && len(missing) == 0 {
-		missing = append(missing, fmt.Errorf("the demo knows the agents goose and opencode and the sandboxes local and docker"))
+		missing = append(missing, fmt.Errorf("the demo knows the agents %s and the sandboxes local and docker", strings.Join(agents.Names(), " and ")))
 	}
 	if len(cells) == 0 {
 		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: errors.Join(missing...)}

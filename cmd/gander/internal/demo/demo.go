@@ -41,7 +41,7 @@ Docker where a daemon answers and "gander sandbox build" has made the images.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return showDemo(cmd.Context(), a, f) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.agent, "agent", "", "play with this agent only: goose or opencode")
+	fl.StringVar(&f.agent, "agent", "", "play with this agent only: "+strings.Join(cli.AgentNames(), " or "))
 	fl.StringVar(&f.sandbox, "sandbox", "", "play in this sandbox only: local or docker")
 	fl.BoolVar(&f.keep, "keep", false, "keep the demo's directory with the project, the transcript and a trace of every frame")
 	cli.CompleteFlag(cmd, "agent", cli.AgentNames()...)
@@ -166,7 +166,7 @@ func (d *demo) writeProject() error {
 }
 
 func (d *demo) startModel() (*model.Server, error) {
-	text := strings.NewReplacer("MARK", d.marker, "PREFIX", demoKeyPrefix, "CANARY", d.canary(), "PORT", d.port.number(), "PROJECT", d.project()).Replace(demoWords[d.cell.agent].Replace(demoScript))
+	text := strings.NewReplacer("MARK", d.marker, "PREFIX", demoKeyPrefix, "CANARY", d.canary(), "PORT", d.port.number(), "PROJECT", d.project()).Replace(inWordsOf(d.cell.agent, demoScript))
 	script, err := model.ParseScript([]byte(text))
 	if err != nil {
 		return nil, err
@@ -225,9 +225,10 @@ func (d *demo) environ() []string {
 	for i, w := range d.cell.command {
 		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	}
+	agent := strings.ToUpper(d.cell.agent)
 	return append(append([]string{}, d.app.Environ...),
-		"GANDER_HOME="+d.home(), "GANDER_LOG_LEVEL=error", "GANDER_"+strings.ToUpper(d.cell.agent)+"_CMD="+strings.Join(words, " "), "LLM_API_KEY="+d.key,
-		"LLM_HOST="+d.model, "GOOSE_LLM_HOST="+d.model, "GOOSE_MODEL="+demoModel, "OPENCODE_LLM_HOST="+d.model+"/v1", "OPENCODE_MODEL=custom/"+demoModel)
+		"GANDER_HOME="+d.home(), "GANDER_LOG_LEVEL=error", "GANDER_"+agent+"_CMD="+strings.Join(words, " "), "LLM_API_KEY="+d.key,
+		"LLM_HOST="+d.model, agent+"_LLM_HOST="+d.model, agent+"_MODEL="+demoModel)
 }
 
 func (d *demo) home() string { return filepath.Join(d.dir, "home") }

@@ -20,6 +20,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/install"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/outbound/gateway"
 )
@@ -137,7 +138,8 @@ func pinnedVersion(name string) string {
 	if json.Unmarshal(raw, &project) != nil {
 		return ""
 	}
-	for _, pkg := range install.Packages()[name] {
+	known, _ := agents.Find(name)
+	for _, pkg := range known.Packages {
 		if v := project.Dependencies[pkg]; v != "" {
 			return v
 		}

@@ -10,6 +10,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/install"
+	"gander.dev/gander/sandbox/agents"
 )
 
 // registryTimeout bounds the question to the registry; npm's own is minutes.
@@ -22,7 +23,8 @@ func examineRegistry(ctx context.Context, a *cli.App) Check {
 	if _, err := a.Config.FindAgent(a.Config.Agent); err != nil {
 		c.State = checkWarn
 	}
-	pkg := install.Packages()[a.Config.Agent][runtime.GOOS+"/"+runtime.GOARCH]
+	known, _ := agents.Find(a.Config.Agent)
+	pkg := known.Packages[runtime.GOOS+"/"+runtime.GOARCH]
 	npm := a.LookPath("npm")
 	switch {
 	case pkg == "":

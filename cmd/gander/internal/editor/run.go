@@ -124,7 +124,7 @@ func ready(ctx context.Context, c *show.Terminal, args []string, w *wire.Wiring)
 		answers = c.Prepared.Info.Agent
 	}
 	if c.Flags.Holds {
-		_, err = askingMode(answers)
+		_, err = askingModes(answers)
 	}
 	return cwd, text, err
 }

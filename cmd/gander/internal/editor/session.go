@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"gander.dev/gander/acp"
@@ -12,9 +14,8 @@ import (
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/agents/acpagent"
-	"gander.dev/gander/sandbox/goose"
-	"gander.dev/gander/sandbox/opencode"
 	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sessions"
 )
@@ -104,19 +105,17 @@ func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string
 	return p.Info.ID, haveAsk(ctx, c, conn, p.Info.ID, options)
 }
 
-// askingMode is the mode in which an agent asks before it acts.
-func askingMode(agent string) (string, error) {
-	switch agent {
-	case goose.Name:
-		return "approve", nil
-	case opencode.Name:
-		return "ask", nil
+// askingModes returns the modes in which an agent does nothing unasked.
+func askingModes(agent string) ([]string, error) {
+	known, _ := agents.Find(agent)
+	if len(known.AskingModes) == 0 {
+		return nil, cli.UsageError("gander knows no mode in which the agent %s asks before it acts, so that --approve would not hold; leave --approve out, or choose %s with --agent", agent, strings.Join(agents.Names(), " or "))
 	}
-	return "", cli.UsageError("gander knows no mode in which the agent %s asks before it acts, so that --approve would not hold; leave --approve out, or choose goose or opencode with --agent", agent)
+	return known.AskingModes, nil
 }
 
 // haveAsk sees to it that --approve holds, where it was given: the agent asks before it
-// acts, and only the client answers. Where goose only chats nothing is to be asked.
+// acts, and only the client answers.
 func haveAsk(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, id acp.SessionID, options []acp.ConfigOption) error {
 	if !c.Flags.Holds {
 		return nil
@@ -125,12 +124,13 @@ func haveAsk(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, id acp.
 	for i := range options {
 		current[options[i].ID] = acpagent.StringValue(&options[i])
 	}
-	mode, err := askingMode(current[optionAgent])
+	modes, err := askingModes(current[optionAgent])
 	if err != nil {
 		return err
 	}
-	if current[optionAgent] == goose.Name && current[optionMode] == "chat" {
-		mode = "chat"
+	mode := modes[0]
+	if slices.Contains(modes, current[optionMode]) {
+		mode = current[optionMode]
 	}
 	for _, want := range []struct{ option, value string }{{optionMode, mode}, {optionPermissions, router.PermissionsAsk}} {
 		if current[want.option] == want.value {

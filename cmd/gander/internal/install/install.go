@@ -20,16 +20,8 @@ import (
 	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/agents"
 )
-
-// Packages are the npm packages of the lock file that hold agents' programs, by
-// agent and platform.
-func Packages() map[string]map[string]string {
-	return map[string]map[string]string{
-		"goose":    {"linux/amd64": "@aaif/goose-binary-linux-x64"},
-		"opencode": {"linux/amd64": "opencode-linux-x64"},
-	}
-}
 
 // Command returns the command gander agent install.
 func Command(a *cli.App) *cobra.Command {
@@ -55,7 +47,8 @@ installed before when everything is there.`,
 
 func Agent(ctx context.Context, a *cli.App, name string) error {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	if Packages()[name][platform] == "" {
+	known, _ := agents.Find(name)
+	if known.Packages[platform] == "" {
 		return fmt.Errorf("there is no npm package of %s for %s; install it yourself and put it in PATH, or name it in GANDER_%s_CMD", name, platform, strings.ToUpper(name))
 	}
 	npm := a.LookPath("npm")
@@ -72,7 +65,7 @@ func Agent(ctx context.Context, a *cli.App, name string) error {
 	if err := p.End(runNPM(ctx, a, npm, fresh, p)); err != nil {
 		return fmt.Errorf("installing %s: %w", name, err)
 	}
-	if _, err := os.Stat(filepath.Join(fresh, "node_modules", Packages()[name][platform])); err != nil {
+	if _, err := os.Stat(filepath.Join(fresh, "node_modules", known.Packages[platform])); err != nil {
 		return fmt.Errorf("installing %s: npm ended well, but its package is not there; run npm ping to see whether its registry is right", name)
 	}
 	if err := replaceDir(dir, fresh); err != nil {

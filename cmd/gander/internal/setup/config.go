@@ -82,7 +82,7 @@ gander acp.
 	fl.StringVar(&f.file, "file", "", "the client's file (default: where the client looks for it)")
 	fl.StringVar(&f.name, "name", "", "what the client calls gander (default: Gander, or what the client is used to)")
 	fl.StringVar(&f.plugin, "plugin", "", "of neovim: codecompanion or avante (default codecompanion)")
-	fl.StringVar(&f.agent, "agent", "", "who answers: goose, opencode or an agent of the configuration (default: the configuration's)")
+	fl.StringVar(&f.agent, "agent", "", "who answers: "+cli.AgentWords()+" or an agent of the configuration (default: the configuration's)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "where: auto, local, docker or off (default: the configuration's)")
 	fl.BoolVar(&f.schema, "schema", false, "print the JSON schema of config.json and .gander.json")
 	cli.Exclusive(cmd, "schema", "write")

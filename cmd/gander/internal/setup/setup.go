@@ -57,7 +57,7 @@ authentication start this too, as gander acp --setup.`,
 	fl := cmd.Flags()
 	fl.BoolVar(&f.nonInteractive, "non-interactive", false, "ask nothing; take flags, the environment and what is configured")
 	fl.StringVar(&f.host, "host", "", "the model endpoint, OpenAI-compatible (LLM_HOST)")
-	fl.StringVar(&f.model, "model", "", "the model's name (GOOSE_MODEL, OPENCODE_MODEL)")
+	fl.StringVar(&f.model, "model", "", "the model's name ("+strings.Join(modelVariables(), ", ")+")")
 	fl.StringVar(&f.keyEnv, "api-key-env", "", "the key is in the variable of this name")
 	fl.StringVar(&f.keyFile, "api-key-file", "", "the key is in this file, which only you can read")
 	fl.BoolVar(&f.storeKey, "store-key", false, "copy the key from its variable to a file in gander's home that only you can read")
@@ -185,6 +185,15 @@ const usualKey = "LLM_API_KEY"
 // plainHost is an endpoint as all agents can use it.
 func plainHost(host string) string { return strings.TrimSuffix(strings.TrimRight(host, "/"), "/v1") }
 
+// modelVariables returns the agents' variables with the model's name.
+func modelVariables() []string {
+	var names []string
+	for _, agent := range cli.AgentNames() {
+		names = append(names, strings.ToUpper(agent)+"_MODEL")
+	}
+	return names
+}
+
 // complete fails for what is missing.
 func (g *answers) complete() error {
 	var missing []string
@@ -192,7 +201,7 @@ func (g *answers) complete() error {
 		missing = append(missing, "the endpoint (--host or LLM_HOST)")
 	}
 	if g.model == "" {
-		missing = append(missing, "the model (--model, GOOSE_MODEL or OPENCODE_MODEL)")
+		missing = append(missing, "the model (--model, "+strings.Join(modelVariables(), " or ")+")")
 	}
 	if len(missing) > 0 {
 		return cli.UsageError("setup needs %s", strings.Join(missing, " and "))

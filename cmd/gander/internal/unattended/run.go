@@ -17,11 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/drivers/local"
-	"gander.dev/gander/sandbox/goose"
 	"gander.dev/gander/sandbox/inside/supervise"
-	"gander.dev/gander/sandbox/opencode"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/controlplane/client"
 	"gander.dev/gander/sandbox/unattended/loop"
@@ -79,7 +78,7 @@ again. Remove the directory of its state to begin anew.`,
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.supervised, "supervised", false, "commands come on stdin and events go to stdout: for gander serve")
-	fl.StringVar(&f.agent, "agent", goose.Name, "the agent: goose or opencode")
+	fl.StringVar(&f.agent, "agent", agents.Default(), "the agent: "+strings.Join(agents.Names(), " or "))
 	fl.StringVar(&f.workspace, "workspace", "", "where the agent works (default: the current directory)")
 	fl.StringVar(&f.state, "state", "", "where the loop keeps its state and its events (default: below loop in gander's own directory, one for each agent and workspace)")
 	fl.StringVar(&f.prompt, "prompt", "", "what the agent is asked, as long as no control plane says so")
@@ -94,12 +93,13 @@ again. Remove the directory of its state to begin anew.`,
 	return cmd
 }
 
-// loopParsers are the agents that there are loops of.
-func loopParsers() map[string]func() loop.Parser {
-	return map[string]func() loop.Parser{
-		goose.Name:    func() loop.Parser { return new(goose.Events) },
-		opencode.Name: func() loop.Parser { return new(opencode.Events) },
+// loopParsers returns the parsers of what agents print, by the agents' names.
+func loopParsers() map[string]func() telemetry.Parser {
+	parsers := map[string]func() telemetry.Parser{}
+	for _, known := range agents.All() {
+		parsers[known.Name] = known.Parser
 	}
+	return parsers
 }
 
 func runLoop(ctx context.Context, a *cli.App, f loopRunFlags) error {
@@ -216,7 +216,8 @@ func paceOf(value string) (time.Duration, error) {
 // the environment that there is, the key in it. The control plane's token is not the
 // agent's business.
 func plainAgent(a *cli.App, name, temporary string) (loop.AgentCommand, error) {
-	if loopParsers()[name] == nil {
+	known, is := agents.Find(name)
+	if !is {
 		return loop.AgentCommand{}, fmt.Errorf("--agent %q: choose one of %s", name, strings.Join(cli.AgentNames(), ", "))
 	}
 	command, err := a.Config.FindAgent(name)
@@ -224,17 +225,15 @@ func plainAgent(a *cli.App, name, temporary string) (loop.AgentCommand, error) {
 		return loop.AgentCommand{}, err
 	}
 	endpoint, err := a.Config.Endpoint(name) // what is missing may be there under the agent's own name
-	env := acpagent.Without(a.Environ, planeTokenVariable)
-	if name == opencode.Name {
-		if err != nil && cli.Variable(env, "LLM_BASE_URL") == "" {
-			return loop.AgentCommand{}, err
-		}
-		return loop.AgentCommand{Args: opencode.OneShotArgs("", temporary, command...), Env: opencode.PlainEnvironment(env, endpoint.BaseURL, endpoint.APIKey.Reveal(), endpoint.Model)}, nil
-	}
-	if err != nil && cli.Variable(env, "OPENAI_HOST") == "" {
+	environ := acpagent.Without(a.Environ, planeTokenVariable)
+	if err != nil && cli.Variable(environ, known.HostVariable) == "" {
 		return loop.AgentCommand{}, err
 	}
-	return loop.AgentCommand{Args: goose.OneShotArgs(command...), Env: goose.PlainEnvironment(env, endpoint.BaseURL, endpoint.APIKey.Reveal(), endpoint.Model)}, nil
+	args, env := known.Plain(acpagent.Plain{
+		Command: command, Environ: environ, Temporary: temporary,
+		BaseURL: endpoint.BaseURL, Key: endpoint.APIKey.Reveal(), Model: endpoint.Model,
+	})
+	return loop.AgentCommand{Args: args, Env: env}, nil
 }
 
 // showEvent prints an event as a line.

@@ -13,6 +13,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/unattended/controlplane/client"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
@@ -52,7 +53,7 @@ ten minutes without any output; after 5 failed iterations in a row a run pauses.
 	}
 	wire.PlaneFlag(cmd, &f.plane)
 	fl := cmd.Flags()
-	fl.StringVar(&f.agent, "agent", "", "who works: goose or opencode (default: the configuration's, else goose)")
+	fl.StringVar(&f.agent, "agent", "", "who works: "+strings.Join(agents.Names(), " or ")+" (default: the configuration's, else "+agents.Default()+")")
 	fl.StringVar(&f.prompt, "prompt", "", "what is to be done; - reads stdin")
 	fl.StringVar(&f.workspace, "workspace", "", "the directory to work in (default: one of the agent's own)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "where: local or docker (default: the control plane's choice)")

@@ -19,13 +19,12 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/agents/custom"
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/drivers/local"
-	"gander.dev/gander/sandbox/goose"
-	"gander.dev/gander/sandbox/opencode"
 	"gander.dev/gander/sandbox/router"
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sandbox/rules/ignore"
@@ -87,11 +86,8 @@ func (w *Wiring) Agents() []sandbox.Agent {
 
 // NewAgent is the agent of a name, which asks for its settings each time it needs them.
 func (w *Wiring) NewAgent(name string, get func() (Settings, error)) sandbox.Agent {
-	switch name {
-	case goose.Name:
-		return goose.New(get, goose.Options{Log: w.Log})
-	case opencode.Name:
-		return opencode.New(get, opencode.Options{Log: w.Log})
+	if known, is := agents.Find(name); is {
+		return known.New(get, acpagent.BaseOptions{Log: w.Log})
 	}
 	return custom.New(name, get, custom.Options{Log: w.Log})
 }
