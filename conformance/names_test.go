@@ -18,9 +18,10 @@ import (
 // The only product files outside of an agent's own folder that know one by its name. All
 // others ask sandbox/agents.
 var knowAnAgent = []string{
-	"cmd/gander/internal/cli/paths.go",       // goose's own configuration, which has the person's .gooseignore; gander installed as goose
-	"cmd/gander/internal/clients/targets.go", // programs that gander config writes to; they need not be agents
-	"mcp/client.go",                          // clients of the MCP server
+	"cmd/gander/internal/cli/paths.go",         // goose's own configuration, which has the person's .gooseignore; gander installed as goose
+	"cmd/gander/internal/clients/targets.go",   // programs that gander config writes to; they need not be agents
+	"sandbox/unattended/controlplane/steer.go", // the agent of a start that names none, which is contract
+	"mcp/client.go", // clients of the MCP server
 }
 
 // TestAgentsNames: to add an agent nobody has to find the places where the others are named.

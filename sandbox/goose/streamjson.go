@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -109,7 +110,12 @@ func (p *Events) item(l *line, it item) []telemetry.Event {
 		p.answered(id, it.ID)
 		return append(p.Flush(), p.call(it))
 	case "toolResponse":
-		return append(p.Flush(), p.result(it))
+		result := p.result(it)
+		out := append(p.Flush(), result)
+		if isRefusal(result.Content) {
+			out = append(out, telemetry.Problem(fmt.Sprintf("a call of %s was refused: %s", cmp.Or(result.Tool, "a tool"), result.Content)))
+		}
+		return out
 	case "error":
 		return p.fail(cmp.Or(it.Message, it.Text))
 	case "systemNotification":
@@ -136,6 +142,11 @@ func (p *Events) answered(id, what string) {
 func isFailure(text string) bool {
 	text = strings.TrimSpace(text)
 	return strings.HasPrefix(text, "Ran into this error:") || strings.HasPrefix(text, "Network error:")
+}
+
+// isRefusal reports whether the result of a tool says that the call was not permitted.
+func isRefusal(text string) bool {
+	return strings.HasPrefix(text, "The user has declined to run this tool")
 }
 
 func (p *Events) fail(message string) []telemetry.Event {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -56,17 +57,19 @@ func OneShotArgs(mode, temporary string, command ...string) []string {
 
 // PlainEnvironment is environ with what opencode needs outside of a sandbox of gander's,
 // as in a container that was started by hand. What is set already stays, as far as
-// opencode understands it: a model needs its provider, and what the images make of
-// OPENCODE_LLM_HOST may lack the end of the address.
+// opencode understands it: a model needs its provider. An LLM_BASE_URL with a path is the
+// address, where OPENCODE_LLM_HOST says nothing else.
 func PlainEnvironment(environ []string, baseURL, key, model string) []string {
 	model = cmp.Or(strings.TrimPrefix(acpagent.Variable(environ, "OPENCODE_MODEL"), provider+"/"), model)
-	unclear := []string{"OPENCODE_MODEL", "OPENCODE_MODEL_NAME"}
-	if baseURL != "" && acpagent.Variable(environ, "LLM_BASE_URL") == acpagent.Variable(environ, "OPENCODE_LLM_HOST") {
-		unclear = append(unclear, "LLM_BASE_URL")
+	host := acpagent.Variable(environ, "OPENCODE_LLM_HOST")
+	if own := acpagent.Variable(environ, "LLM_BASE_URL"); host == "" || host == own {
+		if u, err := url.Parse(own); err == nil && strings.Trim(u.Path, "/") != "" {
+			baseURL = own
+		}
 	}
-	environ = acpagent.Without(environ, unclear...)
+	environ = acpagent.Without(environ, "OPENCODE_MODEL", "OPENCODE_MODEL_NAME", "OPENCODE_LLM_HOST")
 	return acpagent.Default(environ,
-		"LLM_BASE_URL="+baseURL, "LLM_API_KEY="+key, "OPENCODE_MODEL="+quoted(modelID(model)), "OPENCODE_MODEL_NAME="+quoted(model),
+		"OPENCODE_LLM_HOST="+cmp.Or(baseURL, host), "LLM_API_KEY="+key, "OPENCODE_MODEL="+quoted(modelID(model)), "OPENCODE_MODEL_NAME="+quoted(model),
 		"OPENCODE_CONFIG_CONTENT="+string(template), "OPENCODE_PURE=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
 		"OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_PROJECT_CONFIG=1", "OPENCODE_DISABLE_SHARE=1")
 }

@@ -32,10 +32,12 @@ func TestPlainEnvironment(t *testing.T) {
 		{"LLM_BASE_URL=", "http://h:1/v1", "custom/usual"},
 		{"OPENCODE_LLM_HOST=http://h:1 LLM_BASE_URL=http://h:1", "http://h:1/v1", "custom/usual"},
 		{"LLM_BASE_URL=http://own:2/v4", "http://own:2/v4", "custom/usual"},
+		{"OPENCODE_LLM_HOST=http://own:2/v4 LLM_BASE_URL=http://own:2/v4", "http://own:2/v4", "custom/usual"},
+		{"OPENCODE_LLM_HOST=http://h:1/v1 LLM_BASE_URL=http://own:2/v4", "http://h:1/v1", "custom/usual"},
 	} {
 		env := PlainEnvironment(strings.Fields(tt.environ), "http://h:1/v1", "key", "usual")
 		for name, want := range map[string]string{
-			"LLM_BASE_URL": tt.url, "OPENCODE_MODEL": tt.model, "OPENCODE_MODEL_NAME": strings.TrimPrefix(tt.model, "custom/"), "LLM_API_KEY": "key",
+			"OPENCODE_LLM_HOST": tt.url, "OPENCODE_MODEL": tt.model, "OPENCODE_MODEL_NAME": strings.TrimPrefix(tt.model, "custom/"), "LLM_API_KEY": "key",
 		} {
 			if got := acpagent.Variable(env, name); got != want {
 				t.Errorf("%s: %s is %q, want %q", tt.environ, name, got, want)

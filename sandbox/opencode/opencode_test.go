@@ -42,7 +42,7 @@ func TestEnvironment(t *testing.T) {
 		"PATH=/usr/bin", "OPENCODE_PERMISSION={}",
 		"HOME=/home/agent", "TMPDIR=/home/agent/.tmp",
 		"XDG_CONFIG_HOME=/home/agent/.config", "XDG_DATA_HOME=/home/agent/.local/share", "XDG_STATE_HOME=/home/agent/.local/state", "XDG_CACHE_HOME=/home/agent/.cache",
-		"LLM_BASE_URL=http://127.0.0.1:99/v1", "LLM_API_KEY=inside",
+		"OPENCODE_LLM_HOST=http://127.0.0.1:99/v1", "LLM_API_KEY=inside",
 		`OPENCODE_MODEL=custom/odd \"name\"`, `OPENCODE_MODEL_NAME=odd \"name\"`,
 		"OPENCODE_SERVER_PASSWORD=secret", "OPENCODE_PURE=1",
 		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_EMBEDDED_WEB_UI=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",

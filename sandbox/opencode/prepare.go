@@ -97,8 +97,8 @@ func (in inside) config() (string, error) {
 	if in.rg == "" {
 		c["tools"] = map[string]bool{"grep": false, "glob": false} // they would try to download it
 	}
-	if permission, ok := c["permission"].(map[string]any); ok && in.isolated {
-		permission["external_directory"] = "allow"
+	if permission, ok := c["permission"].(map[string]any); ok && !in.isolated {
+		delete(permission, "external_directory")
 	}
 	if in.developer {
 		onlyDeveloper(c)
@@ -141,7 +141,7 @@ func (in inside) environment(s Settings, home, modelAddr, modelToken, password s
 		"XDG_DATA_HOME="+filepath.Join(home, ".local", "share"),
 		"XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
 		"XDG_CACHE_HOME="+filepath.Join(home, ".cache"),
-		"LLM_BASE_URL=http://"+modelAddr+"/v1",
+		"OPENCODE_LLM_HOST=http://"+modelAddr+"/v1",
 		"LLM_API_KEY="+modelToken,
 		"OPENCODE_MODEL="+quoted(modelID(s.Model)),
 		"OPENCODE_MODEL_NAME="+quoted(s.Model),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"strings"
 
 	"gander.dev/gander/sandbox/telemetry"
 )
@@ -83,7 +84,17 @@ func (p *Events) tool(l *runLine) []telemetry.Event {
 	if exit := state.Metadata.Exit; exit != nil && *exit != 0 {
 		failed = true
 	}
-	return []telemetry.Event{call, telemetry.Result(name, l.Part.CallID, cmp.Or(state.Output, state.Error), failed)}
+	events := []telemetry.Event{call, telemetry.Result(name, l.Part.CallID, cmp.Or(state.Output, state.Error), failed)}
+	if isRefusal(state.Error) {
+		events = append(events, telemetry.Problem("a call of "+name+" was refused: "+state.Error))
+	}
+	return events
+}
+
+// isRefusal reports whether an error says that a call was not permitted: nobody is there
+// who could permit it.
+func isRefusal(text string) bool {
+	return strings.Contains(text, "rejected permission") || strings.Contains(text, "a rule which prevents")
 }
 
 func (p *Events) step(l *runLine) {

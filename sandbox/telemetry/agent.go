@@ -122,7 +122,7 @@ const previewLimit = 80 // characters of one value
 func Preview(arguments json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(arguments))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return Summarise(string(arguments))
+		return clip(string(arguments), SummaryLimit)
 	}
 	var pairs []string
 	for d.More() && len(pairs) < SummaryLimit/4 {
@@ -133,21 +133,30 @@ func Preview(arguments json.RawMessage) string {
 		}
 		pairs = append(pairs, fmt.Sprintf("%v=%s", name, shorten(value)))
 	}
-	return Summarise(strings.Join(pairs, ", "))
+	return clip(strings.Join(pairs, ", "), SummaryLimit)
 }
 
-// shorten is the beginning of a value, a string without its quotes.
+// shorten is the beginning of a value, a string without its quotes, anything else as JSON.
 func shorten(value json.RawMessage) string {
 	text := string(value)
 	var s string
-	if json.Unmarshal(value, &s) == nil {
+	var compact bytes.Buffer
+	switch {
+	case json.Unmarshal(value, &s) == nil:
 		text = s
+	case json.Compact(&compact, value) == nil:
+		text = compact.String()
 	}
-	text = Summarise(text)
-	if utf8.RuneCountInString(text) > previewLimit {
-		text = string([]rune(text)[:previewLimit])
+	return clip(text, previewLimit)
+}
+
+// clip is a text as one line, with an ellipsis where it has more than so many characters.
+func clip(text string, limit int) string {
+	text = summarise(text, limit+1)
+	if utf8.RuneCountInString(text) <= limit {
+		return text
 	}
-	return text
+	return string([]rune(text)[:limit-1]) + "…"
 }
 
 // Call is the event of a tool that is called. The arguments are compacted.
@@ -164,7 +173,7 @@ func Call(tool, id string, arguments json.RawMessage, preview string) Event {
 	if preview != "" {
 		summary += ": " + preview
 	}
-	return Event{Type: ToolUse, Summary: Summarise(summary), Content: content.String(), Tool: tool, ToolCallID: id}
+	return Event{Type: ToolUse, Summary: clip(summary, SummaryLimit), Content: content.String(), Tool: tool, ToolCallID: id}
 }
 
 // Result is the event of a tool that has ended.

@@ -96,8 +96,10 @@ func (e *Event) capContent() {
 }
 
 // Summarise makes a summary of a text: one line, at most SummaryLimit characters.
-func Summarise(text string) string {
-	const look = 8 * SummaryLimit // more than can be kept, whatever the characters
+func Summarise(text string) string { return summarise(text, SummaryLimit) }
+
+func summarise(text string, limit int) string {
+	look := 8 * limit // more than can be kept, whatever the characters
 	cut := len(text) > look
 	if cut {
 		text = text[:look]
@@ -119,7 +121,7 @@ func Summarise(text string) string {
 			n++
 			blank = false
 		}
-		if n >= SummaryLimit {
+		if n >= limit {
 			break
 		}
 		b.WriteRune(r)

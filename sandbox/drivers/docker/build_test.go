@@ -114,18 +114,24 @@ func checkCopied(t *testing.T, dir, agent string, names []string) {
 	copied := 0
 	for line := range strings.Lines(string(body)) {
 		f := strings.Fields(line)
-		if len(f) != 3 || f[0] != "COPY" {
+		if len(f) < 3 || f[0] != "COPY" {
 			continue
 		}
-		copied++
-		if !slices.ContainsFunc(names, func(n string) bool { ok, _ := filepath.Match(f[1], n); return ok }) {
-			t.Errorf("%s copies %s, which is not sent", agent, f[1])
-		}
-		if !slices.ContainsFunc(strings.Fields(string(ignore)), func(p string) bool { return strings.HasPrefix(p, "!") && strings.HasPrefix(f[1], p[1:]) }) {
-			t.Errorf(".dockerignore hides %s", f[1])
+		for _, from := range f[1 : len(f)-1] {
+			if strings.HasPrefix(from, "--") {
+				continue
+			}
+			copied++
+			if !slices.ContainsFunc(names, func(n string) bool { ok, _ := filepath.Match(from, n); return ok }) {
+				t.Errorf("%s copies %s, which is not sent", agent, from)
+			}
+			plain := strings.Replace(from, "[e]", "e", 1)
+			if !slices.ContainsFunc(strings.Fields(string(ignore)), func(p string) bool { return strings.HasPrefix(p, "!") && strings.HasPrefix(plain, p[1:]) }) {
+				t.Errorf(".dockerignore hides %s", from)
+			}
 		}
 	}
-	if copied != 5 {
+	if want := map[string]int{"goose": 5, "opencode": 6}[agent]; copied != want {
 		t.Errorf("%s copies %d files", agent, copied)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // migrations bring a database from the version of their index to the next one.
 // One that was released is never changed.
-var migrations = []string{schema, torn}
+var migrations = []string{schema, torn, unnumbered}
 
 // schema keeps the tables of the succeeded system in spirit: iterations, events,
 // vitals, prompt history, mailbox, snapshots, and runs in the place of sessions. Times
@@ -129,6 +129,12 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 
 // torn is Run.Torn.
 const torn = `ALTER TABLE runs ADD COLUMN torn TEXT NOT NULL DEFAULT '';`
+
+// unnumbered is for runs whose loop sends events without a seq.
+const unnumbered = `
+ALTER TABLE runs ADD COLUMN added INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN last_batch BLOB;
+`
 
 // querier is what reading needs: the readers' pool, or the transaction that writes.
 type querier interface {

@@ -25,7 +25,8 @@ func (e *gapError) Error() string {
 	return fmt.Sprintf("the last event here is number %d: send from %d on", e.lastSeq, e.lastSeq+1)
 }
 
-// An ingest takes events of one run within one change.
+// An ingest takes events of one run within one change. Those without a number get the
+// next one, so that the numbers of a loop may lie below those here: Run.added says by how much.
 type ingest struct {
 	tx     *tx
 	run    *Run
@@ -46,17 +47,36 @@ func newIngest(t *tx, r *Run, now int64) *ingest {
 func (in *ingest) take(events []telemetry.Event) error {
 	for i := range events {
 		e := &events[i]
-		switch {
-		case e.Seq <= in.run.LastSeq:
+		switch known := in.run.LastSeq - in.run.added; {
+		case e.Seq == 0:
+			switch closed, err := in.closed(e); {
+			case err != nil:
+				return err
+			case closed:
+				continue
+			}
+			in.run.added++
+		case e.Seq <= known:
 			continue
-		case e.Seq > in.run.LastSeq+1:
-			return &gapError{in.run.LastSeq}
+		case e.Seq > known+1:
+			return &gapError{known}
 		}
+		e.Seq = in.run.LastSeq + 1
 		if err := in.one(e); err != nil {
 			return fmt.Errorf("taking event %d of run %s: %w", e.Seq, in.run.RunID, err)
 		}
 	}
 	return in.finish()
+}
+
+// closed reports whether an event is the end of an iteration that its loop has ended.
+func (in *ingest) closed(e *telemetry.Event) (is bool, err error) {
+	if e.Type != telemetry.IterationEnd {
+		return false, nil
+	}
+	err = in.tx.QueryRowContext(in.tx.ctx, "SELECT COUNT(*) FROM iterations WHERE run=? AND number=? AND ended IS NOT NULL AND outcome!=?",
+		in.run.key, e.Iteration, string(telemetry.Interrupted)).Scan(&is)
+	return is, err
 }
 
 // one takes the event that follows the last one.

@@ -33,6 +33,9 @@ func routes() []route {
 		{method: "GET", pattern: "/api/runs", who: person, serve: (*Plane).runs},
 		{method: "GET", pattern: "/api/runs/{id}", who: person, serve: (*Plane).run},
 
+		{method: "DELETE", pattern: "/api/runs/{id}", who: person, serve: (*Plane).deleteRun},
+		{method: "POST", pattern: "/api/runs/{id}/dismiss", who: person, serve: (*Plane).dismissRun},
+
 		{method: "POST", pattern: "/api/sandbox/start", who: person, old: true, serve: (*Plane).start},
 		{method: "POST", pattern: "/api/sandbox/stop", who: person, old: true, serve: (*Plane).stop},
 		{method: "POST", pattern: "/api/sandbox/pause", who: person, serve: (*Plane).pause},

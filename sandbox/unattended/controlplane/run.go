@@ -41,12 +41,14 @@ type Run struct {
 	// in it has not ended. Until one is restored no agent works there. Empty when all is well.
 	Torn string `json:"torn"`
 
-	key     int64  // in the database
-	old     bool   // told by a loop of the succeeded system, which numbers nothing
-	told    int64  // the seq up to which Transcripts has its events
-	created int64  // ms
-	started *int64 // ms
-	stopped *int64 // ms
+	key       int64  // in the database
+	old       bool   // told by a loop of the succeeded system, which numbers nothing
+	added     int64  // how many of its events have got their number here
+	lastBatch []byte // hash of the last batch without numbers
+	told      int64  // the seq up to which Transcripts has its events
+	created   int64  // ms
+	started   *int64 // ms
+	stopped   *int64 // ms
 }
 
 // RunPrompt is what a run is asked: its own prompt, or the one of all runs.

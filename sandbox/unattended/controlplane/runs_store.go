@@ -12,19 +12,23 @@ import (
 )
 
 const runColumns = `key, id, session, agent, driver, workspace, model, pace, limits, old, state, reason, until, desired,
-	container, created, started, stopped, iteration, last_seq, last_outcome, input, output, total, cost, cpu, memory, disk, told, torn`
+	container, created, started, stopped, iteration, last_seq, last_outcome, input, output, total, cost, cpu, memory, disk, told, torn,
+	added, last_batch`
 
 // Which runs, for readRuns.
 const (
-	whereID      = "WHERE id = ?"
-	whereToken   = "WHERE token = ?"
-	whereKey     = "WHERE key = ?"
-	whereLive    = "WHERE stopped IS NULL ORDER BY key DESC"
-	whereNewest  = "ORDER BY key DESC LIMIT ? OFFSET ?"
-	whereOldLoop = "WHERE old = 1 AND stopped IS NULL ORDER BY key DESC LIMIT 1"
-	whereWanted  = "WHERE driver != 'external' AND (stopped IS NULL OR desired != 'stopped') ORDER BY key"
-	whereTorn    = "WHERE torn != '' ORDER BY key"
-	whereUntold  = "WHERE driver != 'external' AND told < last_seq ORDER BY key"
+	whereID    = "WHERE id = ?"
+	whereToken = "WHERE token = ?"
+	whereKey   = "WHERE key = ?"
+	whereLive  = "WHERE stopped IS NULL ORDER BY key DESC"
+	// Those that were started here.
+	whereOwnLive   = "WHERE driver != 'external' AND stopped IS NULL ORDER BY key DESC"
+	whereOwnNewest = "WHERE driver != 'external' ORDER BY key DESC LIMIT 1"
+	whereNewest    = "ORDER BY key DESC LIMIT ? OFFSET ?"
+	whereOldLoop   = "WHERE old = 1 AND stopped IS NULL ORDER BY key DESC LIMIT 1"
+	whereWanted    = "WHERE driver != 'external' AND (stopped IS NULL OR desired != 'stopped') ORDER BY key"
+	whereTorn      = "WHERE torn != '' ORDER BY key"
+	whereUntold    = "WHERE driver != 'external' AND told < last_seq ORDER BY key"
 )
 
 // readRuns reads runs, each with the prompt that holds for it.
@@ -71,7 +75,7 @@ func scanRun(rows *sql.Rows) (*Run, error) {
 	var cpu, memory, disk sql.NullFloat64
 	err := rows.Scan(&r.key, &r.RunID, &r.SessionID, &r.Agent, &r.Driver, &r.Workspace, &r.Model, &pace, &limits, &r.old,
 		&r.State, &r.Reason, &r.Until, &r.Desired, &r.ContainerID, &r.created, &r.started, &r.stopped, &r.Iteration, &r.LastSeq,
-		&r.LastOutcome, &r.Usage.Input, &r.Usage.Output, &r.Usage.Total, &r.Usage.Cost, &cpu, &memory, &disk, &r.told, &r.Torn)
+		&r.LastOutcome, &r.Usage.Input, &r.Usage.Output, &r.Usage.Total, &r.Usage.Cost, &cpu, &memory, &disk, &r.told, &r.Torn, &r.added, &r.lastBatch)
 	if err != nil {
 		return nil, fmt.Errorf("reading a run: %w", err)
 	}
@@ -119,9 +123,9 @@ func updateRun(t *tx, r *Run) error {
 		cpu, memory, disk = v.CPU, v.Memory, v.Disk
 	}
 	_, err := t.exec(`UPDATE runs SET state=?, reason=?, until=?, desired=?, container=?, started=?, stopped=?, iteration=?, last_seq=?,
-		last_outcome=?, input=?, output=?, total=?, cost=?, cpu=?, memory=?, disk=? WHERE key=?`,
+		last_outcome=?, input=?, output=?, total=?, cost=?, cpu=?, memory=?, disk=?, added=?, last_batch=? WHERE key=?`,
 		string(r.State), r.Reason, r.Until, string(r.Desired), r.ContainerID, r.started, r.stopped, r.Iteration, r.LastSeq,
-		string(r.LastOutcome), r.Usage.Input, r.Usage.Output, r.Usage.Total, r.Usage.Cost, cpu, memory, disk, r.key)
+		string(r.LastOutcome), r.Usage.Input, r.Usage.Output, r.Usage.Total, r.Usage.Cost, cpu, memory, disk, r.added, r.lastBatch, r.key)
 	if err != nil {
 		return fmt.Errorf("keeping run %s: %w", r.RunID, err)
 	}

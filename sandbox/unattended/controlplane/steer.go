@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,11 +71,15 @@ type startRequest struct {
 	Limits    loop.Limits `json:"limits"`
 }
 
+// defaultAgent runs when a start names none, as in the succeeded system.
+const defaultAgent = "opencode"
+
 func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 	var req startRequest
-	if err := readBody(w, r, &req, false); err != nil {
+	if err := readBody(w, r, &req, true); err != nil {
 		return err
 	}
+	req.Agent = cmp.Or(req.Agent, defaultAgent)
 	if err := p.checkStart(r.Context(), &req); err != nil {
 		return err
 	}
@@ -379,21 +384,29 @@ func (p *Plane) cancel(w http.ResponseWriter, r *http.Request) error {
 	return p.order(w, r, "cancelled", p.steered("", p.o.Fleet.Cancel))
 }
 
-// status answers what the succeeded system did for the newest run, or the one that is
-// named, and everything else besides.
+// status answers what the succeeded system did for the newest run that was started here,
+// or the one that is named, and everything else besides.
 func (p *Plane) status(w http.ResponseWriter, r *http.Request) error {
-	run, err := p.chosen(r)
+	live, err := readRuns(r.Context(), p.db.read, whereOwnLive)
 	if err != nil {
 		return err
 	}
-	live, err := readRuns(r.Context(), p.db.read, whereLive)
+	var run *Run
+	switch id := r.URL.Query().Get("run"); {
+	case id != "":
+		run, err = p.find(r.Context(), target{RunID: id})
+	case len(live) > 0:
+		run = live[0]
+	default:
+		run, err = readRun(r.Context(), p.db.read, whereOwnNewest)
+	}
 	if err != nil {
 		return err
 	}
 	body := map[string]any{"status": "not_running", "sessionId": nil, "sandboxes": live}
 	if run != nil {
 		body["status"], body["sessionId"], body["runId"], body["run"] = oldStatus(run), run.SessionID, run.RunID, run
-		if run.live() {
+		if run.live() && run.Driver != External {
 			body["containerId"], body["agentType"] = run.ContainerID, run.Agent
 		}
 	}
@@ -402,9 +415,12 @@ func (p *Plane) status(w http.ResponseWriter, r *http.Request) error {
 }
 
 // oldStatus is a run's state in the words of the succeeded system: what somebody stopped
-// was forgotten there, what ended by itself was still known.
+// was forgotten there, what ended by itself was still known. An external run was never
+// started here.
 func oldStatus(r *Run) string {
 	switch {
+	case r.Driver == External:
+		return "not_running"
 	case r.live():
 		return "running"
 	case r.State == telemetry.Stopped:

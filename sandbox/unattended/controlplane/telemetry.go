@@ -1,7 +1,10 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +17,7 @@ import (
 )
 
 // A batch is the body of a telemetry request. A loop of the succeeded system sends
-// neither runId nor seq; its iterationId holds for all events of the batch.
+// neither runId nor seq. The iterationId holds for all events of the batch that name none.
 type batch struct {
 	RunID     string             `json:"runId"`
 	Iteration int64              `json:"iterationId"`
@@ -46,7 +49,7 @@ func (p *Plane) takeEvents(w http.ResponseWriter, r *http.Request) error {
 	p.counts.took(time.Since(begun))
 	body := map[string]any{"received": len(*b.Events)}
 	if run != nil {
-		body["lastSeq"] = run.LastSeq
+		body["lastSeq"] = run.LastSeq - run.added // as the loop counts
 	}
 	answer(w, http.StatusOK, body)
 	return nil
@@ -66,6 +69,9 @@ func (b *batch) check() error {
 	}
 	events := *b.Events
 	for i := range events {
+		if events[i].Iteration == 0 {
+			events[i].Iteration = b.Iteration
+		}
 		if err := checkEvent(&events[i]); err != nil {
 			return fail(http.StatusUnprocessableEntity, "event %d of the batch: %v", i, err)
 		}
@@ -132,8 +138,11 @@ func (p *Plane) takeBatch(r *http.Request, b *batch) (*Run, error) {
 		}
 		in := newIngest(t, run, p.now())
 		before := run.LastSeq
-		if !numbered {
-			numberEvents(events, run.LastSeq)
+		if !numbered && b.RunID != "" && len(events) > 0 {
+			again, err := repeats(run, b)
+			if err != nil || again {
+				return err
+			}
 		}
 		if err := in.take(events); err != nil {
 			return err
@@ -176,13 +185,13 @@ func (p *Plane) runOf(t *tx, b *batch, numbered bool) (*Run, error) {
 	}
 	if run == nil {
 		agent := ""
-		if numbered {
+		if len(*b.Events) > 0 {
 			agent = (*b.Events)[0].Agent
 		}
 		run = p.external(b.RunID, agent, false)
 		return run, insertRun(t, run, nil)
 	}
-	if len(*b.Events) > 0 && !numbered && !run.old {
+	if len(*b.Events) > 0 && !numbered && run.Driver != External {
 		return nil, fail(http.StatusUnprocessableEntity, "events of run %s need a seq", b.RunID)
 	}
 	return run, nil
@@ -205,12 +214,6 @@ func (p *Plane) oldRun(t *tx, b *batch) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range *b.Events {
-		e := &(*b.Events)[i]
-		if e.Iteration == 0 {
-			e.Iteration = b.Iteration
-		}
-	}
 	if run != nil && begins(*b.Events) && b.Iteration <= run.Iteration {
 		if err := p.endRun(t, run, telemetry.Stopped, "its loop began anew"); err != nil {
 			return nil, err
@@ -232,11 +235,17 @@ func begins(events []telemetry.Event) bool {
 	return len(events) > 0 && events[0].Type == telemetry.IterationStart
 }
 
-// numberEvents gives events the numbers that follow.
-func numberEvents(events []telemetry.Event, last int64) {
-	for i := range events {
-		events[i].Seq = last + 1 + int64(i)
+// repeats reports whether a batch without numbers is the one that was taken last: its
+// loop has not heard of that. It notes the batch.
+func repeats(run *Run, b *batch) (bool, error) {
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return false, err
 	}
+	sum := sha256.Sum256(raw)
+	again := bytes.Equal(run.lastBatch, sum[:])
+	run.lastBatch = sum[:]
+	return again, nil
 }
 
 // takeSummary takes the end of an iteration as loops of the succeeded system tell it, and

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,6 +26,9 @@ const controlDoor = "control"
 
 // URLVariable is the variable in which processes inside find the control plane.
 const URLVariable = "CONTROL_PLANE_URL"
+
+// PaceVariable is the variable that has the seconds between two iterations.
+const PaceVariable = "ITERATION_SLEEP"
 
 // The labels of a run's sandbox, beside those of every other.
 const (
@@ -241,7 +245,9 @@ func (in *incarnation) prepare(ctx context.Context) (loop.Start, []string, error
 	defer cancel()
 	cmd, err := k.o.Agent.OneShot(ctx, sb, sandbox.SessionParams{
 		WorkingDir: run.Workspace, ModelAddr: info.Doors[confine.ModelDoor], ModelToken: in.place.Model.Token(), ProxyAddr: info.Doors[confine.EgressDoor],
-		Model: run.Model, Env: append([]string{URLVariable + "=http://" + info.Doors[controlDoor]}, in.place.Policy.Env...),
+		Model: run.Model, Env: append([]string{
+			URLVariable + "=http://" + info.Doors[controlDoor], PaceVariable + "=" + strconv.FormatFloat(cmp.Or(run.Pace, loop.DefaultPace).Seconds(), 'f', -1, 64),
+		}, in.place.Policy.Env...),
 	})
 	if err != nil {
 		return loop.Start{}, nil, err

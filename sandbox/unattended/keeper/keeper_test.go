@@ -835,7 +835,7 @@ func TestAgentEnvironment(t *testing.T) {
 	})
 	r.start()
 	got := <-starts
-	if want := []string{"KEY=stand-in", "CONTROL_PLANE_URL=http://127.0.0.1:40001"}; !slices.Equal(got.Run.Env, want) {
+	if want := []string{"KEY=stand-in", "CONTROL_PLANE_URL=http://127.0.0.1:40001", "ITERATION_SLEEP=2"}; !slices.Equal(got.Run.Env, want) {
 		t.Errorf("the agent's environment is %q", got.Run.Env)
 	}
 	l := r.driver.last().loop

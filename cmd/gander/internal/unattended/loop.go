@@ -36,7 +36,7 @@ Exit code 4 means that there is no such run.`,
 		loopSteer(a, "resume", "go on with a run that is paused", "goes on"),
 		loopSteer(a, "step", "one iteration of a paused run, then pause again", "does one iteration"),
 		loopSteer(a, "cancel", "end the running iteration; the run goes on with the next", "ends its iteration"),
-		loopSay(a), loopKeep(a), loopRun(a))
+		loopSay(a), loopDismiss(a), loopDelete(a), loopKeep(a), loopRun(a))
 	cli.Group(cmd)
 	return cmd
 }
@@ -196,7 +196,11 @@ func steerRun(ctx context.Context, a *cli.App, f wire.PlaneFlags, verb, ref, don
 		return err
 	}
 	defer c.Close()
-	run, err := theRun(ctx, a, c, f, ref, false)
+	runs, err := c.Runs(ctx)
+	if err != nil {
+		return planeError(a, err, f)
+	}
+	run, err := pickRun(startedHere(runs, ref), ref, false)
 	if err != nil {
 		return err
 	}
@@ -205,6 +209,59 @@ func steerRun(ctx context.Context, a *cli.App, f wire.PlaneFlags, verb, ref, don
 	}
 	_, err = fmt.Fprintf(a.Out, "%s %s\n", run.RunID, done)
 	return err
+}
+
+// startedHere returns the runs without those that were started elsewhere, which cannot be
+// steered from here; one that is named by its id stays.
+func startedHere(runs []controlplane.Run, ref string) []controlplane.Run {
+	return slices.DeleteFunc(slices.Clone(runs), func(r controlplane.Run) bool { return r.Driver == controlplane.External && r.RunID != ref })
+}
+
+// loopExternal is a command for a run that was started elsewhere.
+func loopExternal(a *cli.App, verb, short, long, done string, do func(*client.Client, context.Context, string) error) *cobra.Command {
+	var f wire.PlaneFlags
+	cmd := &cobra.Command{
+		Use:     verb + " RUN",
+		Short:   short,
+		Long:    long,
+		Example: "  gander loop " + verb + " nightly-build-1",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.UsageError("name one run, as in: %s RUN; gander loop status --all shows them", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := plane(a, f)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			run, err := theRun(cmd.Context(), a, c, f, ref(args), true)
+			if err != nil {
+				return err
+			}
+			if err := do(c, cmd.Context(), run.RunID); err != nil {
+				return planeError(a, err, f)
+			}
+			_, err = fmt.Fprintf(a.Out, "%s is %s\n", run.RunID, done)
+			return err
+		},
+	}
+	runFlag(a, cmd, &f)
+	return cmd
+}
+
+func loopDismiss(a *cli.App) *cobra.Command {
+	return loopExternal(a, "dismiss", "count a run that was started elsewhere as ended",
+		`dismiss counts an external run as ended: one whose loop was started elsewhere and only
+reports here. Its loop is not ended by that. To end a run of gander's use gander loop stop.`, "dismissed", (*client.Client).Dismiss)
+}
+
+func loopDelete(a *cli.App) *cobra.Command {
+	return loopExternal(a, "delete", "remove a run that was started elsewhere, with its events",
+		`delete removes an external run, one whose loop was started elsewhere and only reports
+here, with everything that was recorded of it. Should its loop go on, it is a new run.`, "deleted", (*client.Client).Delete)
 }
 
 func loopStop(a *cli.App) *cobra.Command {
@@ -239,6 +296,7 @@ func stopRuns(ctx context.Context, a *cli.App, f wire.PlaneFlags, ref string, al
 	if err != nil {
 		return planeError(a, err, f)
 	}
+	runs = startedHere(runs, ref)
 	going := slices.DeleteFunc(slices.Clone(runs), func(r controlplane.Run) bool { return r.StoppedAt != nil })
 	if !all && (ref != "" || len(going) > 0) {
 		run, err := pickRun(runs, ref, true)

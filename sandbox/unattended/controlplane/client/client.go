@@ -110,6 +110,16 @@ func (c *Client) Steer(ctx context.Context, verb, runID string) error {
 	return c.call(ctx, http.MethodPost, "/api/sandbox/"+verb, map[string]string{"runId": runID}, nil)
 }
 
+// Dismiss counts a run that was started elsewhere as ended.
+func (c *Client) Dismiss(ctx context.Context, runID string) error {
+	return c.call(ctx, http.MethodPost, "/api/runs/"+url.PathEscape(runID)+"/dismiss", nil, nil)
+}
+
+// Delete removes such a run with everything that was recorded of it.
+func (c *Client) Delete(ctx context.Context, runID string) error {
+	return c.call(ctx, http.MethodDelete, "/api/runs/"+url.PathEscape(runID), nil, nil)
+}
+
 // Say gives a run a message for its next instruction.
 func (c *Client) Say(ctx context.Context, runID, text string) error {
 	return c.call(ctx, http.MethodPut, "/api/mailbox/human?run="+url.QueryEscape(runID), map[string]string{"message": text}, nil)

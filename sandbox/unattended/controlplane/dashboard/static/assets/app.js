@@ -164,6 +164,7 @@ class App {
     const data = m.data ?? {};
     const runId = data.runId ?? m.runId;
     if (m.type === "run") this.runChanged(data);
+    else if (m.type === "run_deleted") this.runDeleted(runId);
     else if (m.type === "prompt") this.panels.prompt.changed({ ...data, runId });
     else if (m.type === "mailbox_update") this.panels.mailbox.update({ runId });
     else if (m.type === "iteration_summary") {
@@ -183,6 +184,13 @@ class App {
     if (!this.chosen) this.choose(run.runId);
     this.drawRuns();
     this.streams.get(run.runId)?.log.known(run.lastSeq);
+  }
+
+  runDeleted(id) {
+    this.runs.byId.delete(id);
+    if (id !== this.chosen) return this.drawRuns();
+    history.replaceState(null, "", location.pathname);
+    location.reload(); // with another run
   }
 
   // soon reads the runs anew because one appeared that this page does not know.

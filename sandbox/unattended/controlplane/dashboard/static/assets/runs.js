@@ -103,10 +103,12 @@ export class Controls {
     countdown(this.el); // at once: a line that comes with the next tick would move the page under a finger
     const goesOn = !ended(run) && run.state !== "stopping";
     setText(this.pause, this.paused ? "Resume" : "Pause");
-    this.pause.disabled = !goesOn;
-    this.step.disabled = !goesOn || !this.paused || run.state === "running";
-    this.cancel.disabled = !goesOn || run.state !== "running";
-    this.stop.disabled = !goesOn;
+    const external = isExternal(run);
+    this.pause.disabled = !goesOn || external;
+    this.step.disabled = !goesOn || external || !this.paused || run.state === "running";
+    this.cancel.disabled = !goesOn || external || run.state !== "running";
+    setText(this.stop, !external ? "Stop" : ended(run) ? "Delete" : "Dismiss");
+    this.stop.disabled = !goesOn && !external;
   }
 
   act(name, done) {
@@ -118,10 +120,22 @@ export class Controls {
 
   async askToStop() {
     const { run } = this;
+    if (isExternal(run)) return this.leave(run);
     const yes = await confirmDialog("Stop this run?", `${oneLine(run.agentType, 30)} is stopped and its sandbox removed. The workspace and everything that was recorded stay.`, "Stop the run");
     if (yes && this.run.runId === run.runId) this.act("stop", "The run is being stopped.");
   }
+
+  // leave is for a run that nobody here can stop: it counts as ended, or goes with its events.
+  async leave(run) {
+    const path = `/api/runs/${encodeURIComponent(run.runId)}`;
+    if (!ended(run)) return this.api.post(`${path}/dismiss`, {}).then(() => this.refresh(), problem("dismiss did not work"));
+    const yes = await confirmDialog("Delete this run?", "It was started elsewhere. Everything that was recorded of it here is removed.", "Delete");
+    if (yes) this.api.delete(path).catch(problem("delete did not work"));
+  }
 }
+
+// isExternal says that a run was started elsewhere and only tells of itself here.
+const isExternal = (run) => run.sandbox === "external";
 
 // showHistory lists all runs, newest first, a page at a time.
 export function showHistory(api, runs, choose) {
