@@ -42,7 +42,7 @@ ERRCHECK    := github.com/kisielk/errcheck@v1.30.0
 # What check needs: gcc and musl are for tree-sitter, libc6 is for the race detector, the certificates are for
 # goose, python3 connects from inside sandboxes, e2fsprogs makes disks that lose their power, chromium shows
 # the dashboard, and lua and python3 read gander's configuration entries for other programs.
-DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc git iproute2 libc6-dev lua5.4 musl-tools python3 python3-json5 python3-pip python3-yaml
+DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc git iproute2 libc6-dev lua5.4 musl-tools python3 python3-json5 python3-pip python3-yaml tmux
 # What soak needs besides: another reader, a screen with a window on it, and the Windows build with a library made by mingw.
 DEBIAN_SOAK := emacs-nox xterm xvfb gcc-mingw-w64-x86-64 wine wine64
 

@@ -61,6 +61,7 @@ var commandFloors = [][]string{
 	commandsIn("agents", "conformancecmd", "demo", "doctor", "editor", "mcpcmd", "policycmd", "sandboxcmd", "session", "setup", "unattended"),
 	commandsIn("install"),
 	commandsIn("wire"),
+	commandsIn("chat"),
 	commandsIn("show"),
 	commandsIn("cli"),
 	commandsIn("config"),
@@ -95,6 +96,8 @@ var thirdParty = map[string][]string{
 	"github.com/moby/moby":                       {"sandbox/drivers/docker"},
 	"github.com/docker/docker":                   {"sandbox/drivers/docker"},
 	"github.com/containerd/errdefs":              {"sandbox/drivers/docker"}, // how the Docker client names its errors
+	"charm.land":                                 {"cmd"},                    // the conversation on the terminal: its line, keys and screen
+	"github.com/charmbracelet/x":                 {"cmd"},                    // wraps text with colours in it, for that screen
 	"github.com/gofrs/flock":                     {"sessions", "sandbox/router/changes", "sandbox/drivers/local", "sandbox/drivers/registry", "sandbox/rules/permit", "sandbox/unattended/keeper", "cmd"},
 	"github.com/google/uuid":                     {"sandbox", "sessions"},
 	"github.com/natefinch/atomic":                {"sandbox", "sessions", "cmd"},
@@ -115,10 +118,10 @@ var thirdParty = map[string][]string{
 	"github.com/tree-sitter":                     {"developer/analyze"}, // parsers; a grammar each
 	"github.com/tree-sitter-grammars":            {"developer/analyze"},
 	"github.com/alexaandru/go-sitter-forest":     {"developer/analyze"},
-	"github.com/coder/acp-go-sdk":                {"conformance/e2e"},        // a client of other people
-	"github.com/chromedp":                        nil,                        // drives the browser in tests of the dashboard
-	"github.com/google/go-cmp":                   nil,                        // nil: tests and packages for tests
-	"github.com/rogpeppe/go-internal/diff":       {"sandbox/router/changes"}, // unified differences, also of hostile texts in linear time
+	"github.com/coder/acp-go-sdk":                {"conformance/e2e"},               // a client of other people
+	"github.com/chromedp":                        nil,                               // drives the browser in tests of the dashboard
+	"github.com/google/go-cmp":                   nil,                               // nil: tests and packages for tests
+	"github.com/rogpeppe/go-internal/diff":       {"sandbox/router/changes", "cmd"}, // unified differences, also of hostile texts in linear time
 	"github.com/rogpeppe/go-internal/testscript": nil,
 	"github.com/rogpeppe/go-internal/txtar":      nil,
 	"go.uber.org/goleak":                         nil,

@@ -56,10 +56,37 @@ func KeyOf(ref, agent string) string {
 	return "agent:" + AgentSegment(agent) + ":" + name
 }
 
-// Resolve finds the session that a reference means: its id, the beginning of at
-// least 6 characters of the id of one session only, its key, or a name that is
-// part of the key for the agent. When several had a key it is the last one. None
-// is ErrNotFound, one whose transcript cannot be read ErrDamaged.
+// LastRef is the reference of the session of a directory that was used last.
+const LastRef = "last"
+
+// ErrAmbiguous means that a reference stands for several sessions.
+var ErrAmbiguous = errors.New("ids have that beginning")
+
+// ResolveIn finds the session that a person in a directory means: [LastRef], or a
+// reference as for [Store.Resolve]. Its errors are those of Resolve.
+func (s *Store) ResolveIn(ctx context.Context, ref, agent, dir string) (Info, error) {
+	if !isLast(ref) {
+		return s.Resolve(ctx, ref, agent)
+	}
+	page, err := s.List(ctx, ListOptions{CWD: dir})
+	if err != nil {
+		return Info{}, err
+	}
+	for i := range page.Sessions {
+		if page.Sessions[i].WorkingPath != "" { // an imported one may be of any directory
+			return page.Sessions[i], nil
+		}
+	}
+	return Info{}, fmt.Errorf("a session of %s: %w", dir, ErrNotFound)
+}
+
+func isLast(ref string) bool { return strings.EqualFold(strings.TrimSpace(ref), LastRef) }
+
+// Resolve finds the session that a reference means: its id, its key, a name that is part
+// of the key for the agent, the beginning of one session's short id (at least 4
+// characters, see [ShortID]) or of one session's id (at least 6). When several had a key
+// it is the last one. None is ErrNotFound, several are ErrAmbiguous, one whose transcript
+// cannot be read is ErrDamaged.
 func (s *Store) Resolve(ctx context.Context, ref, agent string) (Info, error) {
 	info, err := s.resolve(ctx, strings.TrimSpace(ref), agent)
 	if err != nil {
@@ -81,9 +108,6 @@ func (s *Store) resolve(ctx context.Context, ref, agent string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	isPrefix := func(id acp.SessionID) bool {
-		return len(ref) >= minPrefix && strings.HasPrefix(strings.ToLower(string(id)), strings.ToLower(ref))
-	}
 	var begin []Info
 	var latest *Info
 	for i := range page.Sessions {
@@ -95,12 +119,12 @@ func (s *Store) resolve(ctx context.Context, ref, agent string) (Info, error) {
 			if latest == nil || info.CreatedAt.After(latest.CreatedAt) {
 				latest = info
 			}
-		case isPrefix(info.ID):
+		case shortens(ref, info.ID):
 			begin = append(begin, *info)
 		}
 	}
 	for _, id := range page.Damaged {
-		if isPrefix(id) {
+		if shortens(ref, id) {
 			begin = append(begin, Info{ID: id})
 		}
 	}
@@ -110,17 +134,40 @@ func (s *Store) resolve(ctx context.Context, ref, agent string) (Info, error) {
 	case len(begin) == 1:
 		return begin[0], nil
 	case len(begin) > 1:
-		return Info{}, fmt.Errorf("%q is the beginning of %d session ids; give more of it", ref, len(begin))
+		return Info{}, fmt.Errorf("session %q: %d %w; give more of it", ref, len(begin), ErrAmbiguous)
 	}
 	return Info{}, fmt.Errorf("session %q: %w", ref, ErrNotFound)
+}
+
+// The fewest characters that stand for a session.
+const (
+	minPrefix = 6 // of its id, which begins with the time
+	minShort  = 4 // of its short id, which is random
+)
+
+// ShortLength is the length of the short id of a session that gander made.
+const ShortLength = 12
+
+// ShortID returns the random end of a session's id, or the whole id where it does not end
+// as those of gander do.
+func ShortID(id acp.SessionID) string {
+	if n := len(id) - len(uuid.Nil.String()); n >= 0 && uuid.Validate(string(id[n:])) == nil {
+		return string(id[len(id)-ShortLength:])
+	}
+	return string(id)
+}
+
+// shortens reports whether a reference stands for an id by being shorter than it.
+func shortens(ref string, id acp.SessionID) bool {
+	ref = strings.ToLower(ref)
+	return len(ref) >= minPrefix && strings.HasPrefix(strings.ToLower(string(id)), ref) ||
+		len(ref) >= minShort && strings.HasPrefix(strings.ToLower(ShortID(id)), ref)
 }
 
 // hasKey says whether a reference means the session by its key or by a name in it.
 func (i *Info) hasKey(ref, agent string) bool {
 	return i.Key == KeyOf(ref, agent) || strings.EqualFold(i.Key, strings.TrimSpace(ref))
 }
-
-const minPrefix = 6 // characters of an id that stand for it
 
 // Reset says when a session of a command line or a loop is old, so that its key
 // goes on with a new one. The zero value never does.
@@ -196,8 +243,8 @@ func (s *Store) Prepare(ctx context.Context, q Request) (Prepared, error) {
 	}
 	defer lock.release()
 	s.clearAway()
-	info, err := s.Resolve(ctx, q.Ref, q.Agent)
-	if errors.Is(err, ErrNotFound) && uuid.Validate(strings.TrimSpace(q.Ref)) != nil { // an id is not a name for a new one
+	info, err := s.ResolveIn(ctx, q.Ref, q.Agent, q.WorkingDir)
+	if errors.Is(err, ErrNotFound) && namesNew(q.Ref) {
 		return s.prepareNew(ctx, &q, KeyOf(q.Ref, q.Agent), nil, "")
 	}
 	if err != nil {
@@ -208,6 +255,12 @@ func (s *Store) Prepare(ctx context.Context, q Request) (Prepared, error) {
 		return Prepared{Info: info}, err
 	}
 	return s.prepareNew(ctx, &q, info.Key, &info, why)
+}
+
+// namesNew reports whether a reference that means no session may name a new one.
+func namesNew(ref string) bool {
+	ref = strings.TrimSpace(ref)
+	return uuid.Validate(ref) != nil && !isLast(ref)
 }
 
 // replaced says why a session is not gone on with; empty when it is.

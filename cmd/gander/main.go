@@ -91,10 +91,11 @@ yours, no network but the model, no key inside, nothing left behind.`,
   gander setup                the model, the key, the agent
   gander doctor               what works here, and what to do about the rest
   gander config zed           the entry for an editor
+  gander                      a conversation in this directory
   gander run "fix the test"   one turn from a terminal`,
 	}
 	root.AddCommand(
-		editor.ACPCommand(a, setup.ForEditor), editor.RunCommand(a), editor.RouteCommand(a), editor.ReplayCommand(a),
+		editor.ACPCommand(a, setup.ForEditor), editor.ChatCommand(a), editor.RunCommand(a), editor.RouteCommand(a), editor.ReplayCommand(a),
 		mcpcmd.Command(a),
 		session.Command(a),
 		agents.Command(a), agents.ProviderCommand(a),
@@ -111,5 +112,6 @@ yours, no network but the model, no key inside, nothing left behind.`,
 		root.AddCommand(command(a))
 	}
 	a.Adopt(root)
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return editor.ChatOrHelp(cmd, a) }
 	return root
 }

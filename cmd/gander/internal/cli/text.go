@@ -113,6 +113,15 @@ func Fit(line string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
+// FitEnd cuts the beginning of a line to leave a width, unless that is 0.
+func FitEnd(line string, width int) string {
+	runes := []rune(line)
+	if width <= 0 || len(runes) <= width {
+		return line
+	}
+	return "…" + string(runes[len(runes)-width+1:])
+}
+
 // TerminalWidth returns the width of a terminal; 0 when it is none.
 func TerminalWidth(out any) int {
 	f, ok := fileOf(out)

@@ -27,9 +27,11 @@ func RunCommand(a *cli.App) *cobra.Command {
 		Use:   "run [PROMPT…]",
 		Short: "one turn from a terminal or a script",
 		Long: `run sends one prompt the same way an editor does: the answer goes to stdout, progress
-to stderr. The prompt is the arguments, or stdin when there are none.
+to stderr. The prompt is the arguments, or stdin when there are none. On a terminal without a prompt it
+is gander chat.
 
-Each run is a conversation of its own. --session NAME goes on with the one of that
+Each run is a conversation of its own. --continue goes on with the last one of the
+directory, an editor's too. --session NAME goes on with the one of that
 name, also after days and after a crash, or begins it; NAME may also be the id of
 any session, as gander session list shows them. A name belongs to one directory: in
 another one it goes on with a new conversation, and says so.
@@ -73,7 +75,8 @@ session, 5 a permission was asked for and not given, or the policy stopped the t
 	fl.StringVar(&f.Format, "format", show.FormatText, "text (answer on stdout, progress on stderr), json (every update as a line) or quiet (only the answer)")
 	fl.StringVar(&f.Approve, "approve", show.ApproveAsk, "have the agent ask for permission, and answer: ask (on the terminal), reads (allow reading only) or none; or all, which allows what its mode asks")
 	fl.StringVar(&a.Flags.Model, "model", "", "the model (default: the configuration's)")
-	fl.StringVar(&f.Session, "session", "", "go on with this session: a name, an id or a key (default: a new one)")
+	fl.StringVar(&f.Session, "session", "", "go on with this session: a name, an id, the short id of gander session list, or last (default: a new one)")
+	fl.BoolVarP(&f.Continue, "continue", "c", false, "go on with the last session of the directory")
 	fl.BoolVar(&f.NewSession, "new-session", false, "begin anew under the name of --session; the conversation before stays")
 	fl.BoolVar(&f.NoSession, "no-session", false, "keep nothing of this run: no transcript, no trace")
 	fl.DurationVar(&f.Timeout, "timeout", 0, "cancel the turn after this long, as in 90s or 5m (default: never)")
@@ -85,9 +88,16 @@ session, 5 a permission was asked for and not given, or the policy stopped the t
 
 // runPrompt runs one turn. What fails before there is a client to show it is shown here.
 func runPrompt(ctx context.Context, a *cli.App, args []string, f show.RunFlags) error {
+	if len(args) == 0 && f.Format == show.FormatText && cli.IsTerminal(a.In) && cli.IsTerminal(a.Out) {
+		return Chat(ctx, a, f)
+	}
 	w := wire.New(a)
 	c := show.NewTerminal(a, f, "")
-	cwd, text, err := ready(ctx, c, args, w)
+	text, err := show.PromptText(a, args)
+	if err != nil {
+		return c.Failed(err)
+	}
+	cwd, err := ready(ctx, c, w)
 	if err != nil {
 		return c.Failed(err)
 	}
@@ -98,26 +108,27 @@ func runPrompt(ctx context.Context, a *cli.App, args []string, f show.RunFlags) 
 		}
 		defer t.Close()
 	}
-	return converse(ctx, c, w, t, cwd, text)
+	w.Log = show.Without(w.Log, show.IsFailedStart)
+	if f.Format != show.FormatQuiet {
+		w.Log = show.Without(w.Log, show.IsNotice)
+	}
+	return converse(ctx, c, w, t, func(conn *acp.AgentConn) error { return turn(ctx, c, conn, cwd, text, w) })
 }
 
 // ready checks all that can be checked before anything starts, and finds the session
 // and who answers in it.
-func ready(ctx context.Context, c *show.Terminal, args []string, w *wire.Wiring) (cwd, text string, err error) {
+func ready(ctx context.Context, c *show.Terminal, w *wire.Wiring) (cwd string, err error) {
 	if err := c.Flags.Check(); err != nil {
-		return "", "", err
+		return "", err
 	}
 	if cwd, err = cli.ProjectDir(c.Flags.CWD); err != nil {
-		return "", "", err
-	}
-	if text, err = show.PromptText(c.App, args); err != nil {
-		return "", "", err
+		return "", err
 	}
 	if c.Agent, err = readyFor(ctx, w, cwd); err != nil {
-		return "", "", err
+		return "", err
 	}
 	if c.Prepared, err = prepare(ctx, w, &c.Flags, c.Agent, cwd); err != nil {
-		return "", "", err
+		return "", err
 	}
 	answers := c.Agent
 	if c.Prepared != nil && c.App.Flags.Agent == "" {
@@ -126,20 +137,17 @@ func ready(ctx context.Context, c *show.Terminal, args []string, w *wire.Wiring)
 	if c.Flags.Holds {
 		_, err = askingModes(answers)
 	}
-	return cwd, text, err
+	return cwd, err
 }
 
-// converse serves itself: router and client talk ACP over a pipe, as with an editor.
-func converse(ctx context.Context, c *show.Terminal, w *wire.Wiring, t *cli.Tracer, cwd, text string) error {
-	w.Log = show.Without(w.Log, show.IsFailedStart)
-	if c.Flags.Format != show.FormatQuiet {
-		w.Log = show.Without(w.Log, show.IsNotice)
-	}
+// converse serves itself: router and client talk ACP over a pipe, as with an editor. It
+// returns when do has, and nothing is left of what that started.
+func converse(ctx context.Context, client acp.Client, w *wire.Wiring, t *cli.Tracer, do func(*acp.AgentConn) error) error {
 	inner, outer := net.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- serveClient(context.WithoutCancel(ctx), w, inner, t) }()
-	conn := acp.DialAgent(outer, c, &acp.Options{Log: w.Log})
-	err := turn(ctx, c, conn, cwd, text, w)
+	conn := acp.DialAgent(outer, client, &acp.Options{Log: w.Log})
+	err := do(conn)
 	_ = conn.Close()
 	return errors.Join(err, <-served)
 }
@@ -165,17 +173,22 @@ func readyFor(ctx context.Context, w *wire.Wiring, cwd string) (string, error) {
 	return choice.Agent, err
 }
 
-// turn opens a session, prompts once and reports how it ended.
-func turn(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd, text string, w *wire.Wiring) error {
-	setup := context.WithoutCancel(ctx)
-	if _, err := conn.Initialize(setup, &acp.InitializeRequest{
+// start initializes the connection and opens the session of a conversation.
+func start(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, client, cwd string) (acp.SessionID, []acp.ConfigOption, error) {
+	ctx = context.WithoutCancel(ctx)
+	if _, err := conn.Initialize(ctx, &acp.InitializeRequest{
 		ProtocolVersion:    acp.ProtocolVersion,
 		ClientCapabilities: acp.ClientCapabilities{Session: acp.ClientSessionCapabilities{Notices: json.RawMessage(`{}`)}},
-		ClientInfo:         &acp.Implementation{Name: "gander-run", Version: cli.Version},
+		ClientInfo:         &acp.Implementation{Name: client, Version: cli.Version},
 	}); err != nil {
-		return c.Failed(err)
+		return "", nil, err
 	}
-	id, err := open(setup, c, conn, cwd)
+	return open(ctx, c, conn, cwd)
+}
+
+// turn opens a session, prompts once and reports how it ended.
+func turn(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd, text string, w *wire.Wiring) error {
+	id, _, err := start(ctx, c, conn, "gander-run", cwd)
 	if err != nil {
 		return c.Failed(err)
 	}

@@ -31,7 +31,11 @@ const (
 // prepare finds or makes the session that a run goes on with; nil when it is one
 // of its own.
 func prepare(ctx context.Context, w *wire.Wiring, f *show.RunFlags, agent, cwd string) (*sessions.Prepared, error) {
-	if f.Session == "" && !f.NewSession {
+	ref := f.Session
+	if f.Continue {
+		ref = sessions.LastRef
+	}
+	if ref == "" && !f.NewSession {
 		return nil, nil
 	}
 	store, err := w.Store()
@@ -39,13 +43,13 @@ func prepare(ctx context.Context, w *wire.Wiring, f *show.RunFlags, agent, cwd s
 		return nil, err
 	}
 	p, err := store.Prepare(ctx, sessions.Request{
-		Ref: f.Session, Agent: agent, WorkingDir: cwd, Origin: sessions.OriginCLI,
+		Ref: ref, Agent: agent, WorkingDir: cwd, Origin: sessions.OriginCLI,
 		ForceNew: f.NewSession, Reset: resetOf(w.Config().Sessions.Reset),
 	})
 	if errors.Is(err, sessions.ErrWorkingDir) {
 		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
-	return &p, wire.SessionError(f.Session, err)
+	return &p, wire.SessionError(ref, err)
 }
 
 // resetOf is a reset as the store wants it.
@@ -64,8 +68,8 @@ func resetOf(r config.Reset) sessions.Reset {
 }
 
 // open opens the session of a run, a new one or the one that was prepared, with
-// the agent that was asked for.
-func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string) (acp.SessionID, error) {
+// the agent that was asked for, and returns its options.
+func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string) (acp.SessionID, []acp.ConfigOption, error) {
 	p := c.Prepared
 	if p == nil {
 		req := &acp.NewSessionRequest{CWD: cwd, MCPServers: []json.RawMessage{}}
@@ -74,9 +78,9 @@ func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string
 		}
 		s, err := conn.NewSession(ctx, req)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
-		return s.SessionID, haveAsk(ctx, c, conn, s.SessionID, s.ConfigOptions)
+		return s.SessionID, s.ConfigOptions, haveAsk(ctx, c, conn, s.SessionID, s.ConfigOptions)
 	}
 	if p.Why != "" {
 		text := fmt.Sprintf("%s goes on with a new session (%s); what was said before is in %s, and goes on by gander run --session %[3]s in its directory", p.Info.Key, p.Why, p.Info.PreviousID)
@@ -88,7 +92,7 @@ func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string
 	}
 	resumed, err := conn.ResumeSession(ctx, &acp.ResumeSessionRequest{SessionID: p.Info.ID, CWD: cwd, MCPServers: []json.RawMessage{}})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	options := resumed.ConfigOptions
 	switch {
@@ -98,11 +102,11 @@ func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string
 		value, _ := json.Marshal(c.App.Flags.Agent) // a string always encodes
 		set, err := conn.SetConfigOption(ctx, &acp.SetConfigOptionRequest{SessionID: p.Info.ID, ConfigID: optionAgent, Value: value})
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		options = set.ConfigOptions
 	}
-	return p.Info.ID, haveAsk(ctx, c, conn, p.Info.ID, options)
+	return p.Info.ID, options, haveAsk(ctx, c, conn, p.Info.ID, options)
 }
 
 // askingModes returns the modes in which an agent does nothing unasked.

@@ -4,9 +4,12 @@ package session
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +24,10 @@ func Command(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
 		Short: "the conversations that are kept: list, show, rename, shorten, export, delete",
-		Long: `session works on the conversations of editors, of gander run and of loops. A session is
-named by its id, by at least 6 characters that its id begins with, by its key
-(agent:goose:main), or by the name that gander run --session gave it.
+		Long: `session works on the conversations of editors, of gander run, of gander chat and of loops.
+A session is named by the id that list shows (4 characters of it are enough where no other
+session has them), by last for this directory's last one, by the name that gander run
+--session gave it, or by its key (agent:goose:main).
 
 Exit code 4 means that there is no such session, or that its transcript is damaged.`,
 	}
@@ -47,7 +51,11 @@ func resolve(ctx context.Context, a *cli.App, ref string) (*sessions.Store, sess
 	if err != nil {
 		return nil, sessions.Info{}, err
 	}
-	info, err := store.Resolve(ctx, ref, a.Config.Agent)
+	dir, err := os.Getwd()
+	if err != nil && strings.EqualFold(strings.TrimSpace(ref), sessions.LastRef) {
+		return nil, sessions.Info{}, fmt.Errorf("finding the last session of this directory: %w", err)
+	}
+	info, err := store.ResolveIn(ctx, ref, a.Config.Agent, dir)
 	return store, info, wire.SessionError(ref, err)
 }
 
@@ -120,29 +128,78 @@ func listSessions(ctx context.Context, a *cli.App, o sessions.ListOptions, activ
 	return printSessions(a, list)
 }
 
-// printSessions prints a table that is not wider than the terminal.
+// printSessions prints a table that is not wider than the terminal. Where that is narrow
+// the directory is cut first, then the title.
 func printSessions(a *cli.App, list []sessions.Info) error {
 	if len(list) == 0 {
-		fmt.Fprintln(a.Err, `no sessions yet; an editor makes them, and: gander run --session main "what is this project?"`)
+		fmt.Fprintln(a.Err, `no sessions yet; an editor makes them, gander chat, and: gander run --session main "what is this project?"`)
 		return nil
 	}
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tTURNS\tDIRECTORY\tTITLE")
+	short := shortIDs(list)
+	table := [][]string{{"SESSION", "USED", "AGENT", "TURNS", "TITLE", "DIRECTORY"}}
 	for i := range list {
 		s := &list[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, cli.Since(time.Since(s.UpdatedAt)), cli.Printable(s.Agent), s.Turns, cli.Printable(cli.ShortDir(s.WorkingPath)), cli.Printable(s.ShownTitle()))
+		table = append(table, []string{
+			short[i], cli.Since(time.Since(s.UpdatedAt)), cli.Printable(s.Agent), strconv.Itoa(s.Turns),
+			cli.Printable(cli.OneLineOf(s.ShownTitle())), cli.Printable(cli.ShortDir(s.WorkingPath)),
+		})
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	const title, directory = 4, 5
+	widths := make([]int, directory+1)
+	for _, row := range table {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
 	}
-	width := cli.TerminalWidth(a.Out)
-	for line := range strings.Lines(table.String()) {
-		if _, err := fmt.Fprintln(a.Out, a.Secrets.HideIn(cli.Fit(strings.TrimRight(line, " \n"), width))); err != nil {
+	if all := cli.TerminalWidth(a.Out); all > 0 {
+		left := all
+		for _, w := range widths[:title] {
+			left -= w + 2
+		}
+		widths[title] = min(widths[title], max(left-2-min(widths[directory], leastDirectory), leastTitle))
+		widths[directory] = min(widths[directory], max(left-2-widths[title], leastTitle))
+	}
+	for _, row := range table {
+		row[title] = cli.Fit(row[title], widths[title])
+		row[directory] = cli.FitEnd(row[directory], widths[directory])
+		var line strings.Builder
+		for i, cell := range row {
+			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
+		}
+		if _, err := fmt.Fprintln(a.Out, a.Secrets.HideIn(strings.TrimRight(line.String(), " "))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// The characters that a title and a directory keep on a narrow terminal.
+const (
+	leastTitle     = 8
+	leastDirectory = 14
+)
+
+// shortIDs returns as much of each session's short id as tells the sessions apart, at
+// least 6 characters.
+func shortIDs(list []sessions.Info) []string {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = sessions.ShortID(list[i].ID)
+	}
+	for n := 6; ; n++ {
+		seen := map[string]bool{}
+		cut := make([]string, len(ids))
+		for i, id := range ids {
+			cut[i] = id
+			if len(id) == sessions.ShortLength {
+				cut[i] = id[:n]
+			}
+			seen[cut[i]] = true
+		}
+		if len(seen) == len(ids) || n == sessions.ShortLength {
+			return cut
+		}
+	}
 }
 
 func sessionShow(a *cli.App) *cobra.Command {

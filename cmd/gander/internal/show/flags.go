@@ -11,7 +11,7 @@ import (
 // RunFlags are the flags of gander run.
 type RunFlags struct {
 	CWD, Format, Approve, Trace, Session string
-	NewSession, NoSession                bool
+	NewSession, NoSession, Continue      bool
 	// Holds says that --approve was given: the agent has to ask before it acts.
 	Holds   bool
 	Timeout time.Duration
@@ -26,6 +26,9 @@ func (f *RunFlags) Check() error {
 	}
 	if f.NoSession && (f.NewSession || f.Session != "") {
 		return cli.UsageError("--no-session keeps nothing, so that it cannot be given together with --session or --new-session")
+	}
+	if f.Continue && (f.NewSession || f.NoSession || f.Session != "") {
+		return cli.UsageError("--continue goes on with the last session of the directory, so that it cannot be given together with --session, --new-session or --no-session")
 	}
 	if f.Timeout < 0 {
 		return cli.UsageError("--timeout %s is negative; leave it out to wait for ever", f.Timeout)

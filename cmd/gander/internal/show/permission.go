@@ -2,10 +2,13 @@ package show
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -42,7 +45,7 @@ func (c *Terminal) decide(ctx context.Context, call *asked, options []acp.Permis
 			return c.allow(options)
 		}
 	case ApproveAsk:
-		if c.answers != nil {
+		if c.person {
 			return c.ask(ctx, call, options)
 		}
 	}
@@ -63,29 +66,84 @@ func (c *Terminal) allow(options []acp.PermissionOption) *acp.RequestPermissionR
 // ask asks the person, again when the answer is none of the options. What is not
 // an answer allows nothing.
 func (c *Terminal) ask(ctx context.Context, call *asked, options []acp.PermissionOption) *acp.RequestPermissionResponse {
-	c.answers.turn.Lock() // one question at a time
-	defer c.answers.turn.Unlock()
+	c.lines.turn.Lock() // one question at a time
+	defer c.lines.turn.Unlock()
+	options = Ordered(options)
 	for range 3 {
 		c.mu.Lock()
 		c.question(call, options)
 		c.mu.Unlock()
-		text, err := c.answers.next(ctx)
+		text, err := c.lines.next(ctx)
 		if ctx.Err() != nil {
 			return acp.CancelledOutcome()
 		}
 		if err != nil {
 			break
 		}
-		var n int
-		if _, err := fmt.Sscan(text, &n); err == nil && n >= 1 && n <= len(options) {
-			if strings.HasPrefix(options[n-1].Kind, "reject") {
+		if n := AnswerOf(text, options); n >= 0 {
+			if strings.HasPrefix(options[n].Kind, "reject") {
 				c.deny("you did not allow what the agent asked to do; run it again to answer otherwise, or allow it with --approve reads or all")
 			}
-			return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: options[n-1].OptionID}}
+			return &acp.RequestPermissionResponse{Outcome: acp.PermissionOutcome{Outcome: "selected", OptionID: options[n].OptionID}}
 		}
 	}
-	c.deny("the agent asked for a permission and got no answer that is one of its options; run it again and answer with a number, or give --approve reads or all")
+	c.deny("the agent asked for a permission and got no answer that is one of its options; run it again and answer with a letter or a number, or give --approve reads or all")
 	return Choose(options, "reject_once", "reject_always")
+}
+
+// The kinds of options in the order in which people are asked, and the letters that answer.
+var kinds = []struct{ kind, letter string }{
+	{"allow_once", "y"}, {"allow_always", "a"}, {"reject_once", "n"}, {"reject_always", "d"},
+}
+
+// Ordered returns options in the order in which people are asked: to allow once comes first.
+func Ordered(options []acp.PermissionOption) []acp.PermissionOption {
+	rank := func(o acp.PermissionOption) int {
+		for i, k := range kinds {
+			if o.Kind == k.kind {
+				return i
+			}
+		}
+		return len(kinds)
+	}
+	options = slices.Clone(options)
+	slices.SortStableFunc(options, func(a, b acp.PermissionOption) int { return cmp.Compare(rank(a), rank(b)) })
+	return options
+}
+
+// LetterOf returns what answers a question with option i: the letter of its kind, for the
+// first of a kind, else its number.
+func LetterOf(options []acp.PermissionOption, i int) string {
+	for _, k := range kinds {
+		first := slices.IndexFunc(options, func(o acp.PermissionOption) bool { return o.Kind == k.kind })
+		if first == i {
+			return k.letter
+		}
+	}
+	return strconv.Itoa(i + 1)
+}
+
+// AnswerOf returns the option that an answer means, by its letter, its number, or yes and
+// no; -1 for none.
+func AnswerOf(text string, options []acp.PermissionOption) int {
+	text = strings.ToLower(strings.TrimSpace(text))
+	switch text {
+	case "yes":
+		text = "y"
+	case "no":
+		text = "n"
+	}
+	for i := range options {
+		if text == LetterOf(options, i) || text == strconv.Itoa(i+1) {
+			return i
+		}
+	}
+	return -1
+}
+
+// OptionName returns an option's name for people.
+func OptionName(o *acp.PermissionOption) string {
+	return cli.Printable(cli.OneLineOf(strings.ReplaceAll(o.Name, "_", " ")))
 }
 
 // deny notes why a permission was not given.
@@ -108,10 +166,12 @@ func (c *Terminal) question(call *asked, options []acp.PermissionOption) {
 	for _, line := range cli.Excerpt(ToolText(call.Content), linesOfQuestion) {
 		fmt.Fprintln(out, "  │ "+cli.Printable(line))
 	}
-	for i, o := range options {
-		fmt.Fprintf(out, "  %d) %s\n", i+1, cli.Printable(cli.OneLineOf(strings.ReplaceAll(o.Name, "_", " "))))
+	letters := make([]string, len(options))
+	for i := range options {
+		letters[i] = LetterOf(options, i)
+		fmt.Fprintf(out, "  %s) %s\n", letters[i], OptionName(&options[i]))
 	}
-	fmt.Fprintf(out, "Answer with a number (1-%d): ", len(options))
+	fmt.Fprintf(out, "Answer with %s: ", strings.Join(letters, ", "))
 }
 
 // Choose selects the agent's own option of the first kind that there is.

@@ -23,7 +23,8 @@ type Terminal struct {
 	Agent string
 	// Prepared is the session to go on with; nil for one of its own.
 	Prepared *sessions.Prepared
-	answers  *lineSource // where a person answers questions; nil when there is no person
+	lines    *lineSource // of stdin
+	person   bool        // stdin is a terminal: somebody answers questions
 	began    time.Time
 	dim      bool // thoughts are shown dimmed
 	clean    bool // stdout is a terminal: what could control it is taken out
@@ -51,9 +52,7 @@ func NewTerminal(a *cli.App, f RunFlags, agent string) *Terminal {
 	c := &Terminal{
 		App: a, Flags: f, Agent: agent, began: time.Now(), tools: map[string]*shownTool{},
 		dim: cli.IsTerminal(a.Err) && !a.Config.NoColor, clean: cli.IsTerminal(a.Out),
-	}
-	if cli.IsTerminal(a.In) {
-		c.answers = newLineSource(a.In)
+		lines: newLineSource(a.In), person: cli.IsTerminal(a.In),
 	}
 	return c
 }
@@ -132,6 +131,16 @@ func (c *Terminal) stand(state lineState, text string) {
 	if strings.HasSuffix(text, "\n") {
 		c.line = lineStart
 	}
+}
+
+// Line returns the next line of stdin; io.EOF at its end.
+func (c *Terminal) Line(ctx context.Context) (string, error) { return c.lines.next(ctx) }
+
+// Begin prepares for another turn.
+func (c *Terminal) Begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began, c.denied, c.answer = time.Now(), "", answerText{}
 }
 
 // Note shows a line about the session, before anything is answered.
