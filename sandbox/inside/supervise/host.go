@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"sync"
@@ -30,6 +31,10 @@ type Host struct {
 	timed   bool       // the supervisor bounds the time of commands
 	done    chan struct{}
 	wg      sync.WaitGroup
+	ownPath string // of the person's own rules; empty for none
+
+	ownMu   sync.Mutex // guards ownSeen, and is held while own rules are passed on
+	ownSeen fs.FileInfo
 
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -94,7 +99,8 @@ func (h *Host) open(ctx context.Context, s Setup) error {
 		return fmt.Errorf("setting up the supervisor: %w", err)
 	}
 	if s.Rules != nil && s.Rules.ownPath != "" {
-		return h.followOwn(s.Rules.ownPath)
+		h.ownPath = s.Rules.ownPath
+		return h.followOwn(h.ownPath)
 	}
 	return nil
 }
@@ -201,6 +207,7 @@ func (h *Host) Start(ctx context.Context, cmd sandbox.Command) (sandbox.Process,
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return nil, errors.New("starting a command: no program is named")
 	}
+	h.renewOwn()
 	params := startParams{
 		Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir,
 		Infrastructure: cmd.Infrastructure, Private: cmd.Private, NullStdin: cmd.NullStdin,

@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 
 	"gander.dev/gander/sandbox"
@@ -45,9 +46,28 @@ func (h *Host) followOwn(path string) error {
 	return nil
 }
 
+// renewOwn passes on the person's own rules, if their file is another than the one that was
+// passed on last: a command that is started now has them.
+func (h *Host) renewOwn() {
+	if h.ownPath == "" {
+		return
+	}
+	now, _ := os.Stat(h.ownPath)
+	h.ownMu.Lock()
+	seen := h.ownSeen
+	h.ownMu.Unlock()
+	if now == nil && seen == nil || now != nil && seen != nil && os.SameFile(now, seen) && now.Size() == seen.Size() && now.ModTime().Equal(seen.ModTime()) {
+		return
+	}
+	h.passOwn(h.ownPath)
+}
+
 // passOwn passes on the person's own rules as they are now. What cannot be read
 // leaves those that hold; a sandbox that has ended needs none.
 func (h *Host) passOwn(path string) {
+	h.ownMu.Lock()
+	defer h.ownMu.Unlock()
+	h.ownSeen, _ = os.Stat(path)
 	text, there, err := readOwn(path)
 	if err != nil {
 		h.log.Warn("your own rules for files cannot be read; those before them hold", "err", err)
