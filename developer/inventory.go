@@ -95,8 +95,10 @@ func promptsOf(p Profile) []Prompt {
 	return nil
 }
 
-// instructions are made for a client when it introduces itself.
+// instructions are made for a client when it introduces itself. It may soon run a command,
+// so what commands run below is started meanwhile.
 func (w *workshop) instructions(r Reader) string {
+	w.runner.Warm()
 	return instructionsFor(w.o.Profile, machine{
 		os: runtime.GOOS, workingDir: cmp.Or(r.WorkingDir, w.o.WorkingDir), shell: shellName(variable(w.o.Environ, "SHELL")),
 		container: InContainer(), jobs: w.o.Jobs,

@@ -59,6 +59,55 @@ func BenchmarkTrue(b *testing.B) {
 	report(b, ours, plain)
 }
 
+// BenchmarkTrueKept runs true where the kernel keeps rules, and where none are.
+func BenchmarkTrueKept(b *testing.B) {
+	dir := b.TempDir()
+	kept := newRunner(b, shell.Options{Log: quiet, WorkingDir: dir, KeepRules: true})
+	free := newRunner(b, shell.Options{Log: quiet, WorkingDir: dir})
+	for range 5 {
+		run(b, kept, shell.Command{Line: "true"})
+		run(b, free, shell.Command{Line: "true"})
+	}
+	var with, without []time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		run(b, kept, shell.Command{Line: "true"})
+		with = append(with, time.Since(begin))
+		begin = time.Now()
+		run(b, free, shell.Command{Line: "true"})
+		without = append(without, time.Since(begin))
+	}
+	b.ReportMetric(sortedAt(with, 0.5), "ms-with-rules")
+	b.ReportMetric(sortedAt(without, 0.5), "ms-without")
+}
+
+// BenchmarkFirstKept runs the first command of a Runner that keeps rules, a moment after Warm
+// and without it.
+func BenchmarkFirstKept(b *testing.B) {
+	var warm, cold []time.Duration
+	for b.Loop() {
+		for _, ahead := range []bool{true, false} {
+			r := newRunner(b, shell.Options{Log: quiet, WorkingDir: b.TempDir(), KeepRules: true})
+			if ahead {
+				r.Warm()
+				time.Sleep(300 * time.Millisecond) // a model thinks longer
+			}
+			begin := time.Now()
+			run(b, r, shell.Command{Line: "true"})
+			if took := time.Since(begin); ahead {
+				warm = append(warm, took)
+			} else {
+				cold = append(cold, took)
+			}
+			if err := r.Close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(sortedAt(warm, 0.5), "ms-warm")
+	b.ReportMetric(sortedAt(cold, 0.5), "ms-cold")
+}
+
 const benchTree = "for i in 1 2 3 4 5; do sleep 600 & done; echo ready; wait"
 
 // BenchmarkCancel cancels a shell with five children, and kills the same by killpg and

@@ -128,6 +128,15 @@ func TestKeepRulesFollows(t *testing.T) {
 		return strings.Contains(run(t, kept, shell.Command{Line: "cat a"}).Merged.Shown, secret)
 	})
 	shows(dir, "cat b", false)
+	own := filepath.Join(dir, "..", "own") // the next command has what the person's own file says
+	for range 20 {
+		put(t, dir, map[string]string{"../own": "a\n"})
+		shows(dir, "cat a", false)
+		if err := os.Remove(own); err != nil {
+			t.Fatal(err)
+		}
+		shows(dir, "cat a", true)
+	}
 	for range 20 { // the supervisors are bounded
 		at := filepath.Join(t.TempDir(), "further")
 		put(t, at, map[string]string{".gooseignore": "b\n", "b": secret})
@@ -156,6 +165,36 @@ func TestKeepRulesLetsWork(t *testing.T) {
 		if res := run(t, kept, shell.Command{Line: c.line}); !strings.Contains(res.Merged.Shown, c.want) {
 			t.Errorf("%s: %d, %s", c.line, res.Code, res.Merged.Shown)
 		}
+	}
+}
+
+// TestKeepRulesHolds: below the kernel's rules, too, a cancelled tree leaves nothing however it
+// escapes, a daemon runs on, and much output is whole.
+func TestKeepRulesHolds(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, map[string]string{".gooseignore": ".secret\n", ".secret": secret})
+	kept, _ := keepers(t, dir)
+	for _, e := range escapes {
+		cancelOne(t, kept, e.name, e.line)
+	}
+	res := run(t, kept, shell.Command{Line: "(setsid sh -c 'while :; do cat .secret; sleep 0.1; done' </dev/null >out 2>&1 &); echo started"})
+	if res.Merged.Shown != "started\n" || len(res.Left) == 0 {
+		t.Errorf("a daemon: %+v", res)
+	}
+	eventually(t, "the daemon is refused", func() bool {
+		out, err := os.ReadFile(filepath.Join(dir, "out"))
+		return err == nil && strings.Contains(string(out), "Permission denied")
+	})
+	if out, err := os.ReadFile(filepath.Join(dir, "out")); err != nil || strings.Contains(string(out), secret) {
+		t.Errorf("the daemon says %q, %v", out, err)
+	}
+	size := 64 << 20
+	if os.Getenv("GANDER_EVERYWHERE") != "" {
+		size = gigabyte
+	}
+	res = run(t, kept, shell.Command{Line: "yes 'a line of output' | head -c " + itoa(size) + "; echo; echo the end"})
+	if res.Merged.Bytes < int64(size) || !strings.HasSuffix(res.Merged.Shown, "\nthe end") {
+		t.Errorf("%d bytes of output, the end is %.40q", res.Merged.Bytes, res.Merged.Shown[max(0, len(res.Merged.Shown)-40):])
 	}
 }
 
@@ -206,5 +245,5 @@ func TestKeepRulesOfOtherUsers(t *testing.T) {
 }
 
 func TestKeepRulesAsOrdinaryUser(t *testing.T) {
-	usertest.Run(t, usertest.Options{Tests: "^TestKeepRules(|Follows|LetsWork)$"})
+	usertest.Run(t, usertest.Options{Tests: "^TestKeepRules(|Follows|LetsWork|Holds)$"})
 }

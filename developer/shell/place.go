@@ -69,6 +69,15 @@ func (p *place) start(ctx context.Context, cmd sandbox.Command) (supervise.Proce
 	return nil, nil, sandbox.ErrGone
 }
 
+// warm starts the supervisor for a directory, unless it lives.
+func (p *place) warm(ctx context.Context, dir string) error {
+	r, err := p.enter(ctx, dir)
+	if err == nil {
+		p.leave(r)
+	}
+	return err
+}
+
 // enter gives the supervisor for a directory that lives, or a new one.
 func (p *place) enter(ctx context.Context, dir string) (*room, error) {
 	root, err := p.rootOf(dir)

@@ -82,6 +82,24 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	return res, err
 }
 
+// Warm starts what commands in the working directory run below, in the background, so that
+// the first of them need not wait for it.
+func (r *Runner) Warm() {
+	if r.enter() != nil {
+		return
+	}
+	go func() {
+		defer r.wg.Done()
+		dir, err := r.directory("")
+		if err == nil {
+			err = r.place.warm(r.live, dir)
+		}
+		if err != nil && r.live.Err() == nil {
+			r.log.Debug("the supervisor of commands is not started ahead", "error", err) // the first command says why
+		}
+	}()
+}
+
 // within is ctx that also ends when the Runner closes.
 func (r *Runner) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
