@@ -167,15 +167,15 @@ func exitNote(r shell.Result, timeout time.Duration) string {
 	return ""
 }
 
-// needsNamespaces are the words of programs that cannot make namespaces.
-var needsNamespaces = regexp.MustCompile(`(?i)new namespace|user namespace|unshare(?: failed)?: |cannot clone: |no usable sandbox`)
+// needsNamespaces are the words of programs that cannot make namespaces or mounts.
+var needsNamespaces = regexp.MustCompile(`(?i)new namespace|user namespace|unshare(?: failed)?: |cannot clone: |no usable sandbox|(?m:^)mount: .*(?:permission denied|not permitted)|cannot change root directory`)
 
 // keptNote says why a command failed when it is for what the kernel's keeping of rules takes.
 func keptNote(run *shell.Runner, r shell.Result) string {
 	if r.Code == 0 || !run.KeepsRules() || !needsNamespaces.MatchString(r.Merged.Shown) {
 		return ""
 	}
-	return "Namespaces of one's own do not work while the kernel keeps .gooseignore; a server started with --enforce off permits them."
+	return "Namespaces and mounts of one's own do not work while the kernel keeps .gooseignore; a server started with --enforce off permits them."
 }
 
 // leftNote says what a command left running.
