@@ -15,6 +15,7 @@ func editorChangeChecks() []Check {
 		{ID: "editor.insert-errors", Requirements: []int{45, 69}, needs: editor, run: checkInsertErrors, Text: "a line beyond the end is refused, and nothing is changed"},
 		{ID: "editor.undo", Requirements: []int{69}, needs: editor, run: checkUndo, Text: "undo_edit takes back one change after the other, of whatever kind, and then says that there is none"},
 		{ID: "editor.line-endings", Requirements: []int{43, 69}, needs: editor, run: checkEndings, Text: "a change keeps the line endings of the rest of the file"},
+		{ID: "editor.hard-links", Platform: "unix", Requirements: []int{69}, needs: editor, run: checkHardLinks, Text: "a change of a file with two names (a hard link) is seen by both"},
 		{ID: "editor.mode", Platform: "unix", Requirements: []int{69}, needs: editor, run: checkMode, Text: "a change keeps a file's permissions, and leaves no other file behind"},
 	}
 }

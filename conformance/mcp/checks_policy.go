@@ -20,6 +20,8 @@ func policyChecks() []Check {
 		{ID: "policy.current", Profile: Current, Requirements: []int{46, 51, 72}, needs: []string{"write", "edit", "read_image"}, run: checkPolicyCurrent, Text: "write, edit and read_image refuse an ignored file and leave it as it is"},
 		{ID: "policy.links", Platform: "unix", Requirements: []int{51, 54}, run: checkPolicyLinks, Text: "symbolic links to ignored files and directories are refused, by every tool"},
 		{ID: "policy.traversal", Requirements: []int{39, 54}, needs: editor, run: checkPolicyTraversal, Text: "detours with .. and diffs that leave their base are refused"},
+		{ID: "policy.roots", Platform: "unix", Requirements: []int{39, 54}, run: checkPolicyRoots, Text: "no edit leaves the working directory, by an absolute path, .. or a symbolic link, and no reading does by the last two"},
+		{ID: "policy.children", Platform: "unix", Requirements: []int{19, 51}, needs: shell, run: checkPolicyChildren, Text: "what a command starts neither reads nor changes ignored files, where the description says so"},
 		{ID: "policy.patterns", Requirements: []int{51}, run: checkPolicyPatterns, Text: ".gooseignore: wildcards, directories with all they hold, anchors, negation, files in sub-directories"},
 		{ID: "policy.empty-file", Requirements: []int{51}, run: checkPolicyEmptyFile, Text: "an empty .gooseignore disables the defaults"},
 		{ID: "policy.reload", Requirements: []int{51}, run: checkPolicyReload, Text: "a changed .gooseignore counts for the next call"},

@@ -14,6 +14,7 @@ func shellChecks() []Check {
 		{ID: "shell.empty", Requirements: []int{18, 20, 45, 64}, needs: shell, run: checkShellEmpty, Text: "an empty command is refused as invalid, each time alike"},
 		{ID: "shell.merged", Requirements: []int{26}, needs: shell, run: checkShellMerged, Text: "both streams are in the output, in the order of the command"},
 		{ID: "shell.exit-code", Requirements: []int{36, 48}, needs: shell, run: checkExitCode, Text: "a failing command keeps its output and can be told from one that works, each time alike"},
+		{ID: "shell.outcome", Profile: Classic, Requirements: []int{36, 48}, needs: shell, run: checkOutcome, Text: "the exit code is where nothing that a command prints can imitate it"},
 		{ID: "shell.not-found", Requirements: []int{36, 48}, needs: shell, run: checkCommandNotFound, Text: "a program that does not exist is an answer with the shell's words, not silence"},
 		{ID: "shell.quoting", Platform: "unix", Requirements: []int{26}, needs: shell, run: checkQuoting, Text: "quotes, several lines, here-documents, pipes and other scripts reach the shell as they are"},
 		{ID: "shell.empty-output", Requirements: []int{36}, needs: shell, run: checkNoOutput, Text: "a command without output works"},
@@ -86,6 +87,26 @@ func checkExitCode(p *probe) {
 	good := p.ok("shell", args{"command": d.then(d.echo("before"), d.exit(0))})
 	if good.text("assistant") == text {
 		p.problem("failure and success look alike: %s", excerpt(text))
+	}
+}
+
+func checkOutcome(p *probe) {
+	if schema := string(p.facts.tool("shell").OutputSchema); !strings.Contains(schema, `"exitCode"`) {
+		p.skip("the output schema of shell has no exitCode, so that the text alone says how a command ended")
+	}
+	d := p.facts.dialect
+	imitation := d.then(d.echo("Command exited with code 3"), d.echo("exit code 3"))
+	for command, want := range map[string]int{d.exit(3): 3, d.then(imitation, d.exit(0)): 0, d.then(imitation, d.exit(4)): 4, d.echo("x"): 0} {
+		a := p.call("shell", args{"command": command})
+		var got struct {
+			ExitCode *int `json:"exitCode"`
+		}
+		if json.Unmarshal(a.Structured, &got) != nil || got.ExitCode == nil {
+			p.fail("the result of %s has no exitCode in structuredContent: %s", excerpt(command), excerpt(a.words()))
+		}
+		if *got.ExitCode != want {
+			p.problem("the exitCode of %s is %d, want %d", excerpt(command), *got.ExitCode, want)
+		}
 	}
 }
 

@@ -177,3 +177,34 @@ func (c *fakeCall) path(name string, code int) (string, error) {
 	}
 	return name, nil
 }
+
+// confined refuses a path outside of the working and the temporary directory.
+func (c *fakeCall) confined(given, path string) error {
+	real := path
+	if !c.broken("follows links out") {
+		real = followed(path)
+	}
+	for _, root := range []string{c.dir, os.TempDir()} {
+		if real == root || strings.HasPrefix(real, root+"/") || strings.HasPrefix(given, "..") && c.broken("follows dots out") {
+			return nil
+		}
+	}
+	return internal("'%s' leads to '%s', which is outside of the working directory", path, real)
+}
+
+// followed resolves links, also one that leads to nothing.
+func followed(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if to, err := os.Readlink(path); err == nil {
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		return followed(to)
+	}
+	if filepath.Dir(path) == path {
+		return path
+	}
+	return filepath.Join(followed(filepath.Dir(path)), filepath.Base(path))
+}

@@ -52,7 +52,14 @@ func (f *fake) inventory() []map[string]any {
 		if name == "shell" {
 			p["timeout_secs"] = "integer"
 		}
-		all = append(all, map[string]any{"name": name, "description": "does " + name, "inputSchema": fakeSchema(p)})
+		tool := map[string]any{"name": name, "description": "does " + name, "inputSchema": fakeSchema(p)}
+		if name == "shell" && f.broken("claims the kernel") {
+			tool["description"] = "does shell; the kernel keeps what .gooseignore names"
+		}
+		if name == "shell" && f.profile == Classic {
+			tool["outputSchema"] = map[string]any{"type": "object", "properties": map[string]any{"exitCode": map[string]any{"type": "integer"}}}
+		}
+		all = append(all, tool)
 	}
 	if f.broken("changes its mind") && f.number > 0 {
 		all[0]["description"] = "does something else"
@@ -402,6 +409,9 @@ func (c *fakeCall) currentWrite() (content, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.confined(name, path); err != nil {
+		return nil, err
+	}
 	verb := "Created"
 	if _, err := os.Stat(path); err == nil {
 		verb = "Wrote"
@@ -424,6 +434,9 @@ func (c *fakeCall) currentEdit() (content, error) {
 	after, _, _ := get[string](c, "after")
 	path, err := c.path(name, internalError)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.confined(name, path); err != nil {
 		return nil, err
 	}
 	data, err := os.ReadFile(path)

@@ -168,6 +168,8 @@ type tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
+	// OutputSchema is nil where the results are text only.
+	OutputSchema json.RawMessage `json:"outputSchema"`
 }
 
 func (f *facts) has(name string) bool { return f.tool(name) != nil }
