@@ -11,9 +11,12 @@ import (
 	"gander.dev/gander/sandbox/trials/sandboxtest/usertest"
 )
 
+// use is something that people do: what prepares it, outside, and what is compared.
+type use struct{ name, setup, do string }
+
 // everyday is work with git that people and agents do. Each is done twice, in a directory of
 // its own: outside, and in a sandbox. Both have to print the same and leave the same.
-var everyday = []struct{ name, setup, do string }{
+var everyday = []use{
 	{
 		"the person's settings count", `
 			printf 'private-notes.txt\n' > ~/.ignore; git config --global core.excludesFile '~/.ignore'
@@ -51,18 +54,51 @@ const prelude = "export GIT_AUTHOR_DATE=2024-01-01T00:00:00Z GIT_COMMITTER_DATE=
 const left = `for d in . $(find . -mindepth 2 -name .git -not -path './.git/*' -printf '%h\n' | sort); do echo "== $d"; git -C $d status --short --branch; git -C $d for-each-ref; git -C $d log --all --oneline --graph --format='%h %an %s'; done
 	find . -name .git -prune -o -type f -printf '%p ' -exec md5sum '{}' ';' | sed 's| [^ ]*$||' | sort`
 
+// toolMakers are for setups: they make a script, or Python, below the home, and put directories
+// there into PATH.
+const toolMakers = `
+tool() { mkdir -p "$(dirname ~/"$1")"; printf '#!/bin/sh\n%s\n' "$2" > ~/"$1"; chmod +x ~/"$1"; }
+python() { tool "$1" 'exec /usr/bin/python3 "$@"'; }
+path() { for d; do printf '%s:' ~/"$d" >> ~/../path; done; }
+`
+
 func TestEverydayGit(t *testing.T) {
 	usertest.Run(t, usertest.Options{Tests: "^TestEverydayGitInside$"})
 }
 
-func TestEverydayGitInside(t *testing.T) {
-	if os.Geteuid() == 0 && os.Getenv("GANDER_EVERYWHERE") == "" {
-		t.Skip("TestEverydayGit runs it as an ordinary user; soak runs it as root, too")
+func TestEverydayTools(t *testing.T) {
+	usertest.Run(t, usertest.Options{Tests: "^TestEverydayToolsInside$|^TestToolchainsWithoutSecrets$"})
+}
+
+func TestEverydayToolsInside(t *testing.T) { compareEveryday(t, everydayTools) }
+
+// TestToolchainsWithoutSecrets looks for what stands beside toolchains: outside it is all
+// there, inside nothing of it.
+func TestToolchainsWithoutSecrets(t *testing.T) {
+	const setup = `tool tools/bin/mine 'echo token'; tool .cargo/bin/cargo 'echo cargo'; for f in .cargo/credentials.toml .ssh/id .m2/settings.xml; do mkdir -p "$(dirname ~/$f)"; echo token > ~/$f; done
+		mkdir -p ~/.nvm ~/.pyenv; ln -s ~/.ssh ~/.nvm/versions; ln -s ~/.cargo ~/.pyenv/versions; ln -s ~/.ssh/id ~/.cargo/bin/key; path tools/bin .cargo/bin`
+	const do = `cargo; h=$PWD/../home; cat $h/.cargo/credentials.toml; cat $h/.ssh/id; cat $h/.m2/settings.xml; cat $h/.nvm/versions/id; cat $h/.pyenv/versions/credentials.toml; cat $h/.cargo/bin/key; mine; echo x > $h/.cargo/bin/cargo`
+	gander := asGander(t)
+	if out := doEveryday(t, setup, do); strings.Count(out, "token\n") != 7 {
+		t.Fatalf("outside not all was read:\n%s", out)
 	}
-	drivers := []string{"local"}
-	if os.Getenv("GANDER_EVERYWHERE") != "" {
-		drivers = append(drivers, "docker")
+	if out := doEveryday(t, setup, do, gander, "--log-level", "error", "sandbox", "exec", "--"); strings.Contains(out, "token\n") || !strings.Contains(out, "cargo\n") || !strings.Contains(out, "cargo: Read-only file system") {
+		t.Errorf("in a sandbox:\n%s", out)
 	}
+	const off = `echo '{"toolchains": false}' > ~/../gander/config.json;`
+	if out := doEveryday(t, off+setup, "cargo; echo $?", gander, "--log-level", "error", "sandbox", "exec", "--"); !strings.Contains(out, "127\n") {
+		t.Errorf("switched off:\n%s", out)
+	}
+	if out := doEveryday(t, setup, gander+" policy show"); !strings.Contains(out, "BASE/home/tools/bin: no toolchain") {
+		t.Errorf("policy show:\n%s", out)
+	}
+}
+
+func TestEverydayGitInside(t *testing.T) { compareEveryday(t, everyday) }
+
+// asGander returns a name by which this program is gander.
+func asGander(t *testing.T) string {
+	t.Helper()
 	gander := filepath.Join(t.TempDir(), "gander")
 	self, err := os.Executable()
 	if err == nil {
@@ -71,6 +107,19 @@ func TestEverydayGitInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return gander
+}
+
+// compareEveryday does each use outside and in sandboxes.
+func compareEveryday(t *testing.T, all []use) {
+	if os.Geteuid() == 0 && os.Getenv("GANDER_EVERYWHERE") == "" {
+		t.Skip("another test runs it as an ordinary user; soak runs it as root, too")
+	}
+	drivers := []string{"local"}
+	if os.Getenv("GANDER_EVERYWHERE") != "" {
+		drivers = append(drivers, "docker")
+	}
+	gander := asGander(t)
 	drivers = slices.DeleteFunc(drivers, func(driver string) bool {
 		err := exec.CommandContext(t.Context(), gander, "sandbox", "exec", "--sandbox", driver, "--cwd", t.TempDir(), "--", "git", "--version").Run()
 		if err != nil && driver == "docker" {
@@ -78,7 +127,7 @@ func TestEverydayGitInside(t *testing.T) {
 		}
 		return err != nil && driver == "docker"
 	})
-	for _, tt := range everyday {
+	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
 			want := doEveryday(t, tt.setup, tt.do)
 			for _, driver := range drivers {
@@ -103,14 +152,15 @@ func doEveryday(t *testing.T, setup, do string, command ...string) string {
 	run := func(dir string, args ...string) string {
 		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(base, "home"), "GANDER_HOME=" + filepath.Join(base, "gander")}
+		more, _ := os.ReadFile(filepath.Join(base, "path"))
+		cmd.Env = []string{"PATH=" + string(more) + os.Getenv("PATH"), "HOME=" + filepath.Join(base, "home"), "GANDER_HOME=" + filepath.Join(base, "gander")}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			out = append(out, "\n"+err.Error()...)
 		}
 		return string(out)
 	}
-	const person = "git config --global user.name T; git config --global user.email t@example.org; git config --global init.defaultBranch main\n"
+	const person = toolMakers + "git config --global user.name T; git config --global user.email t@example.org; git config --global init.defaultBranch main\n"
 	p := filepath.Join(base, "p")
 	said := run(p, "bash", "-ec", prelude+person+setup)
 	if dir, err := os.ReadFile(filepath.Join(base, "cd")); err == nil { // the project is another directory
@@ -118,4 +168,27 @@ func doEveryday(t *testing.T, setup, do string, command ...string) string {
 	}
 	said += run(p, append(command, "bash", "-c", prelude+do)...)
 	return strings.ReplaceAll(said+"\n"+run(p, "bash", "-c", left), base, "BASE")
+}
+
+// everydayTools are uses of toolchains below the home. Managers that package sources do not have are there by their layout, around the
+// system's Python.
+var everydayTools = []use{
+	{
+		"rustup and cargo", `
+			tool .cargo/bin/rustup 'exec "${RUSTUP_HOME:-$HOME/.rustup}/toolchains/stable/bin/${0##*/}" "$@"'; ln ~/.cargo/bin/rustup ~/.cargo/bin/cargo
+			tool .rustup/toolchains/stable/bin/cargo 'echo "cargo 1.80 $*"'; path .cargo/bin`,
+		`cargo build; command -v cargo`,
+	},
+	{"nvm", `python .nvm/versions/node/v20.1.0/bin/node; path .nvm/versions/node/v20.1.0/bin`, `node -c 'print(6*7)'; command -v node`},
+	{"fnm, by the link of the shell", `python .local/share/fnm/node-versions/v20/installation/bin/node; mkdir -p ~/.local/state/fnm_multishells; ln -s ~/.local/share/fnm/node-versions/v20/installation ~/.local/state/fnm_multishells/7_1; path .local/state/fnm_multishells/7_1/bin`, `node -c 'print(6*7)'`},
+	{"volta", `tool .volta/bin/volta-shim 'exec "${0%/bin/*}/tools/image/node/20/bin/${0##*/}" "$@"'; ln -s volta-shim ~/.volta/bin/node; python .volta/tools/image/node/20/bin/node; path .volta/bin`, `node -c 'print(6*7)'`},
+	{"pyenv", `tool .pyenv/shims/py 'exec "${0%/shims/*}/libexec/pyenv" exec "$@"'; tool .pyenv/libexec/pyenv 'shift; exec "${0%/libexec/*}/versions/$(cat "${0%/libexec/*}/version")/bin/python" "$@"'; echo 3.12 > ~/.pyenv/version; python .pyenv/versions/3.12/bin/python; path .pyenv/shims`, `py -c 'print(6*7)'`},
+	{"a venv whose python is below the home", `python .local/share/uv/python/cpython-3.12/bin/python3; mkdir -p .venv/bin; ln -s ~/.local/share/uv/python/cpython-3.12/bin/python3 .venv/bin/python`, `.venv/bin/python -c 'print(6*7)'`},
+	{"rbenv", `tool .rbenv/shims/ruby 'exec "${0%/shims/*}/versions/3.3/bin/ruby" "$@"'; python .rbenv/versions/3.3/bin/ruby; path .rbenv/shims`, `ruby -c 'print(6*7)'`},
+	{"asdf", `tool .asdf/shims/erl 'exec "${0%/shims/*}/installs/erlang/26/bin/erl" "$@"'; python .asdf/installs/erlang/26/bin/erl; path .asdf/shims`, `erl -c 'print(6*7)'`},
+	{"mise, whose shims lead to its program", `tool .local/bin/mise 'exec "${MISE_DATA_DIR:-$HOME/.local/share/mise}/installs/node/20/bin/${0##*/}" "$@"'; mkdir -p ~/.local/share/mise/shims; ln -s ~/.local/bin/mise ~/.local/share/mise/shims/node; python .local/share/mise/installs/node/20/bin/node; path .local/share/mise/shims`, `node -c 'print(6*7)'`},
+	{"sdkman, by the link to the current one", `python .sdkman/candidates/java/21/bin/java; touch ~/.sdkman/candidates/java/21/release; ln -s 21 ~/.sdkman/candidates/java/current; path .sdkman/candidates/java/current/bin`, `java -c 'print(6*7)'; command -v java`},
+	{"Go, bun and deno", `tool sdk/go1.26/bin/go 'echo go "$@"'; touch ~/sdk/go1.26/VERSION; tool go/bin/gopls 'echo gopls'; tool .bun/bin/bun 'echo bun'; tool .deno/bin/deno 'echo deno'; path sdk/go1.26/bin go/bin .bun/bin .deno/bin`, `go version; gopls; bun; deno`},
+	{"pipx, by its link in ~/.local/bin", `python .local/share/pipx/venvs/black/bin/python; mkdir -p ~/.local/bin; printf '#!%s\nprint(6*7)\n' ~/.local/share/pipx/venvs/black/bin/python > ~/.local/share/pipx/venvs/black/bin/black; chmod +x ~/.local/share/pipx/venvs/black/bin/black; ln -s ~/.local/share/pipx/venvs/black/bin/black ~/.local/bin/black; path .local/bin`, `black; command -v black`},
+	{"packages in Python's directory of the person", `d=~/.local/lib/python$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')/site-packages; mkdir -p $d; echo 'print(6*7)' > $d/gandermod.py`, `/usr/bin/python3 -m gandermod; /usr/bin/python3 -c 'import site; print(site.ENABLE_USER_SITE)'`},
 }

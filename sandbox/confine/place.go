@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 
@@ -152,7 +153,11 @@ func (p *Place) dialEgress(ctx context.Context) (net.Conn, error) {
 func (p *Place) Fit(home string) (sandbox.Spec, error) {
 	r := p.request
 	spec := r.Spec
-	spec.Home, spec.HomeFiles = home, p.Policy.Settings.Files
+	spec.Home, spec.HomeFiles = home, maps.Clone(p.Policy.HomeFiles)
+	if spec.HomeFiles == nil {
+		spec.HomeFiles = map[string][]byte{}
+	}
+	maps.Copy(spec.HomeFiles, p.Policy.Settings.Files)
 	spec.Mounts = slices.Concat(spec.Mounts, p.Policy.Mounts)
 	spec.Doors = slices.Concat(p.doors, spec.Doors)
 	spec.Limits = p.Policy.Bounds()

@@ -17,6 +17,8 @@ type Policy struct {
 	// drivers and agents have of the person's.
 	Mounts []sandbox.Mount
 	Env    []string
+	// HomeFiles are put into the home inside besides those of Settings.
+	HomeFiles map[string][]byte
 	// Settings are the person's of git that count inside.
 	Settings gitconfig.Settings
 }

@@ -32,6 +32,9 @@ type Config struct {
 	Agents map[string]Agent `json:"agents"`
 	// Tools are those that agents have: their own, or gander's developer tools.
 	Tools string `json:"tools" enum:"native,developer"`
+	// Toolchains has sandboxes show the person's compilers, interpreters and their managers
+	// that are below the home.
+	Toolchains bool `json:"toolchains"`
 	// Permissions is which of an agent's questions the person is asked: all, all but
 	// those about reading, or none; the last two where the sandbox isolates.
 	Permissions string `json:"permissions" enum:"ask,reads,all"`
@@ -164,6 +167,7 @@ func defaults() *Config {
 	return &Config{
 		Agent:          agents.Default(),
 		Tools:          "native",
+		Toolchains:     true,
 		Permissions:    "ask",
 		Log:            Log{Level: "warn"},
 		Sandbox:        Sandbox{Driver: "auto", Pool: 1},

@@ -266,6 +266,7 @@ func TestSchema(t *testing.T) {
 	d := defaults()
 	for _, tt := range []struct{ got, want any }{
 		{defaultOf("agent"), d.Agent},
+		{defaultOf("toolchains"), d.Toolchains},
 		{defaultOf("log", "level"), d.Log.Level},
 		{defaultOf("sandbox", "driver"), d.Sandbox.Driver},
 		{defaultOf("sandbox", "pool"), float64(d.Sandbox.Pool)},

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"gander.dev/gander/sandbox/rules/toolchains"
 )
 
 // systemPath are the directories of programs that every sandbox shows.
@@ -33,7 +35,9 @@ func (c *Config) insideEnvironment(system string) []string {
 	if system == "windows" {
 		names = slices.Concat(windowsNames, insideNames)
 	} else {
-		env = append(env, "PATH="+strings.Join(c.insidePath(), ":"), "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh")
+		tools := c.FindToolchains()
+		env = append(env, "PATH="+strings.Join(c.insidePath(tools), ":"), "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh")
+		env = append(env, tools.Env...)
 	}
 	for _, name := range names {
 		if v := c.env[name]; v != "" {
@@ -43,11 +47,29 @@ func (c *Config) insideEnvironment(system string) []string {
 	return append(env, c.SandboxEnvironment()...)
 }
 
+// FindToolchains finds what sandboxes show of the person's toolchains below the home, but for
+// what is in directories that a sandbox can write.
+func (c *Config) FindToolchains(writable ...string) toolchains.Found {
+	if !c.Toolchains || runtime.GOOS != "linux" { // containers run no other system's programs
+		return toolchains.Found{}
+	}
+	return toolchains.Find(toolchains.Options{
+		Variable: func(name string) string { return c.env[name] }, Writable: append(writable, c.Home), Shown: c.Sandbox.ReadOnlyPaths,
+	})
+}
+
 // insidePath is the person's PATH as far as sandboxes show it, then the system's.
-func (c *Config) insidePath() []string {
+func (c *Config) insidePath(tools toolchains.Found) []string {
 	var path []string
 	for _, dir := range filepath.SplitList(c.env["PATH"]) {
-		if filepath.IsAbs(dir) && c.visibleInside(filepath.Clean(dir)) && !slices.Contains(path, dir) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		shown := c.visibleInside(filepath.Clean(dir))
+		if name, ok := tools.Shows(dir); ok && !shown {
+			dir, shown = name, true
+		}
+		if shown && !slices.Contains(path, dir) {
 			path = append(path, dir)
 		}
 	}

@@ -193,10 +193,10 @@ func explainPath(a *cli.App, cfg *config.Config, dir, what string) (explanation,
 	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 		return explainInProject(a, cfg, dir, what, rel)
 	}
-	return explainOutside(cfg, filepath.Clean(path)), nil
+	return explainOutside(cfg, dir, filepath.Clean(path)), nil
 }
 
-func explainOutside(cfg *config.Config, path string) explanation {
+func explainOutside(cfg *config.Config, dir, path string) explanation {
 	x := explanation{What: path, Kind: "path", Access: "absent", From: "built in", Effect: "is not there in the sandbox"}
 	for _, shown := range cfg.Policy.ReadOnlyPaths {
 		if project.Below(path, shown) {
@@ -206,6 +206,12 @@ func explainOutside(cfg *config.Config, path string) explanation {
 		}
 	}
 	driver := wire.ChosenDriver(cfg.Sandbox.Driver, runtime.GOOS)
+	for _, place := range cfg.FindToolchains(dir).Places {
+		if project.Below(path, place.Path) && driver != sandbox.Off {
+			x.Access, x.Rule, x.Effect = "read", place.Path, "can be read, and not written: it is a toolchain below your home ("+place.Tool+")"
+			return x
+		}
+	}
 	system := slices.ContainsFunc(project.SystemDirs(), func(dir string) bool { return project.Below(path, dir) })
 	switch {
 	case driver == sandbox.Off:

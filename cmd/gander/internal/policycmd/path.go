@@ -72,7 +72,7 @@ func (j *pathJudge) explain(dir, rel string) (explanation, error) {
 // target explains what a link leads to.
 func (j *pathJudge) target(reached project.Reached) (explanation, error) {
 	if reached.Outside {
-		x := explainOutside(j.cfg, reached.Path)
+		x := explainOutside(j.cfg, j.dir, reached.Path)
 		x.LeadsTo, x.Effect = reached.Path, fmt.Sprintf("is a link that leads out of the project, to %s, which %s", visible(reached.Path), x.Effect)
 		return x, nil
 	}

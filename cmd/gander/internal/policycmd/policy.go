@@ -19,6 +19,7 @@ import (
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/rules/toolchains"
 )
 
 // Command returns the command gander policy.
@@ -92,13 +93,21 @@ type shownPolicy struct {
 	Refused []policy.Request `json:"refused"`
 	// Git has the settings of the person's git configuration that count inside, and
 	// those that do not.
-	Git    shownGit `json:"gitSettings"`
-	Unkept string   `json:"unkept,omitempty"` // as of an explanation
+	Git shownGit `json:"gitSettings"`
+	// Toolchains are those of the person's that sandboxes show.
+	Toolchains shownToolchains `json:"toolchains"`
+	Unkept     string          `json:"unkept,omitempty"` // as of an explanation
 }
 
 type shownGit struct {
 	Taken []gitconfig.Origin `json:"taken"`
 	Left  []gitconfig.Origin `json:"leftOut"`
+}
+
+type shownToolchains struct {
+	Shown []toolchains.Place `json:"shown"`
+	// Unshown are directories of PATH below the home that are not shown.
+	Unshown []string `json:"pathNotShown"`
 }
 
 type shownSetting struct {
@@ -137,6 +146,8 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	}
 	settings := wire.GitSettings(cfg, dir)
 	s.Git = shownGit{Taken: append([]gitconfig.Origin{}, settings.Taken...), Left: append([]gitconfig.Origin{}, settings.Left...)}
+	tools := cfg.FindToolchains(dir)
+	s.Toolchains = shownToolchains{Shown: append([]toolchains.Place{}, tools.Places...), Unshown: append([]string{}, tools.Unshown...)}
 	list("readOnlyPaths", e.ReadOnlyPaths)
 	list("environment", e.Environment)
 	list("writes.protect", e.Writes.Protect)
@@ -173,6 +184,12 @@ func (s shownPolicy) print(out io.Writer) error {
 		for _, o := range git.all {
 			fmt.Fprintf(&text, "%-18s %s\n", git.head, cli.Printable(o.String()))
 		}
+	}
+	for _, p := range s.Toolchains.Shown {
+		fmt.Fprintf(&text, "%-18s %-28s %s\n", "toolchain", p.Tool, cli.Printable(p.Path))
+	}
+	for _, dir := range s.Toolchains.Unshown {
+		fmt.Fprintf(&text, "%-18s %s: no toolchain that gander knows; policy.readOnlyPaths shows it\n", "PATH, not shown", cli.Printable(dir))
 	}
 	if len(s.Refused) > 0 {
 		fmt.Fprintf(&text, "\n%s asks for more; see gander policy check.\n", cli.Printable(filepath.Join(s.Project, config.ProjectFile)))

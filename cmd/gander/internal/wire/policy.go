@@ -36,6 +36,11 @@ func (w *Wiring) Policy(project string) (confine.Policy, error) {
 	}
 	e := cfg.EffectivePolicy()
 	p := confine.Policy{Policy: e.Policy, Refused: e.Refused, Settings: GitSettings(cfg, project)}
+	tools := cfg.FindToolchains(project)
+	for _, place := range tools.Places {
+		p.Mounts = append(p.Mounts, sandbox.Mount{Path: place.Path})
+	}
+	p.HomeFiles = tools.Files
 	for _, path := range e.ReadOnlyPaths {
 		if !slices.Contains(person.Policy.ReadOnlyPaths, path) {
 			p.Mounts = append(p.Mounts, sandbox.Mount{Path: path})
