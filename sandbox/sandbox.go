@@ -51,6 +51,8 @@ type Spec struct {
 	// HomeFiles are put into Home where nothing is at their places, which are relative to it
 	// and have slashes: settings that the sandbox has a copy of.
 	HomeFiles map[string][]byte
+	// Files appear at their absolute paths inside, read-only, in the place of what is there.
+	Files map[string][]byte
 	// Mounts are further host files and directories that appear at the same
 	// absolute path inside.
 	Mounts []Mount

@@ -192,3 +192,28 @@ var everydayTools = []use{
 	{"pipx, by its link in ~/.local/bin", `python .local/share/pipx/venvs/black/bin/python; mkdir -p ~/.local/bin; printf '#!%s\nprint(6*7)\n' ~/.local/share/pipx/venvs/black/bin/python > ~/.local/share/pipx/venvs/black/bin/black; chmod +x ~/.local/share/pipx/venvs/black/bin/black; ln -s ~/.local/share/pipx/venvs/black/bin/black ~/.local/bin/black; path .local/bin`, `black; command -v black`},
 	{"packages in Python's directory of the person", `d=~/.local/lib/python$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')/site-packages; mkdir -p $d; echo 'print(6*7)' > $d/gandermod.py`, `/usr/bin/python3 -m gandermod; /usr/bin/python3 -c 'import site; print(site.ENABLE_USER_SITE)'`},
 }
+
+// TestWhoAmI asks the password file and its kin inside, as programs do that find no variables.
+// Outside, the user that it is asked for has no name at all.
+func TestWhoAmI(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a project to somebody else")
+	}
+	const ask = `
+		test "$(getent passwd "$(id -u)" | cut -d: -f6)" = "$HOME"; echo "home=$?"; test "$(id -un)" = "$USER"; echo "user=$?"; id -gn > /dev/null; echo "group=$?"
+		getent hosts "$(hostname)" | grep -q 127.0.0.1; echo "host=$?"; cd "$(env -u HOME bash -c 'echo ~')"; test "$PWD" = "$HOME"; echo "tilde=$?"
+		for f in passwd group hosts; do echo x 2>/dev/null >> /etc/$f; echo "write=$?"; rm -f /etc/$f 2>/dev/null; echo "rm=$?"; done`
+	const want = "home=0\nuser=0\ngroup=0\nhost=0\ntilde=0\nwrite=1\nrm=1\nwrite=1\nrm=1\nwrite=1\nrm=1\n"
+	gander := asGander(t)
+	for _, driver := range []string{"local", "docker"} {
+		project := t.TempDir()
+		if err := os.Chown(project, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"--home", t.TempDir(), "--log-level", "error", "sandbox", "exec", "--sandbox", driver, "--cwd", project, "--", "bash", "-c", ask}
+		out, err := exec.CommandContext(t.Context(), gander, args...).CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("in a %s sandbox: %v\n%s\nwant:\n%s", driver, err, out, want)
+		}
+	}
+}

@@ -168,6 +168,9 @@ func (d *Driver) launch(ctx context.Context, cli *client.Client, p plan) (*box, 
 	if isRootless(e.machine, cli.DaemonHost()) {
 		p.becomeRootless()
 	}
+	if err := d.showFiles(&p); err != nil {
+		return nil, err
+	}
 	image, err := cli.ImageInspect(ctx, p.image)
 	if err != nil {
 		return nil, explain(fmt.Errorf("looking for the image: %w", err), p)

@@ -1,11 +1,17 @@
 package docker
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/moby/moby/api/types/mount"
+	"github.com/natefinch/atomic"
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/inside/supervise"
@@ -84,4 +90,38 @@ func (t *mountTable) bind(path, at string, writable bool) (real string) {
 		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: !writable},
 	})
 	return real
+}
+
+// showFiles mounts the files that are made for a sandbox: those by which programs find out who
+// and where they are, and the Spec's. A daemon mounts files of the host only, so that they are
+// kept below the state, by their content.
+func (d *Driver) showFiles(p *plan) error {
+	if d.options.StateDir == "" {
+		return nil
+	}
+	files := p.user.Names(p.home, "/bin/sh", func(string) string { return "" })
+	delete(files, "/etc/nsswitch.conf") // the image's is for the image's library
+	maps.Copy(files, p.spec.Files)
+	dir := filepath.Join(d.options.StateDir, "files")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("keeping files for containers: %w", err)
+	}
+	p.mounts = slices.Clone(p.mounts)
+	for _, at := range slices.Sorted(maps.Keys(files)) {
+		text := files[at]
+		if at == debianBundle && d.options.CABundle != "" {
+			continue
+		}
+		name := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(text)))
+		if have, err := os.ReadFile(name); err != nil || !bytes.Equal(have, text) {
+			if err := errors.Join(atomic.WriteFile(name, bytes.NewReader(text)), os.Chmod(name, 0o444)); err != nil {
+				return fmt.Errorf("keeping a file for containers: %w", err)
+			}
+		}
+		p.mounts = slices.DeleteFunc(p.mounts, func(m mount.Mount) bool { return m.Target == at })
+		p.mounts = append(p.mounts, mount.Mount{
+			Type: mount.TypeBind, Source: name, Target: at, ReadOnly: true, BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+		})
+	}
+	return nil
 }

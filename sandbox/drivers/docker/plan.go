@@ -154,7 +154,7 @@ func (p plan) withoutRules(why error) plan {
 func (p plan) config() *api.Config {
 	c := &api.Config{
 		Image:       p.image,
-		Hostname:    "gander",
+		Hostname:    project.Host,
 		User:        fmt.Sprintf("%d:%d", p.user.UID, p.user.GID),
 		Entrypoint:  p.command,
 		WorkingDir:  "/",

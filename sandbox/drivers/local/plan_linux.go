@@ -36,11 +36,12 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	p.limits, p.uid = settle(spec.Limits), who.UID
 	p.isolation = fmt.Sprintf("user, mount, PID, network, IPC and UTS namespaces as uid %d", who.UID)
 	p.setup = supervise.Setup{
-		WorkingDir: proj.Path, Identity: identity(who), Loopback: true, Hostname: "gander",
+		WorkingDir: proj.Path, Identity: identity(who), Loopback: true, Hostname: project.Host,
 	}
 	if p.setup.Root, err = d.root(spec, proj, exe); err != nil {
 		return plan{}, err
 	}
+	p.setup.Root.Files = filesInside(spec, who, p.home)
 	asRoot := who.UID == 0 || who.GID == 0
 	if asRoot {
 		p.private = sync.OnceValues(func() ([]supervise.Private, error) { return privateBelow(privateDir) })
@@ -64,6 +65,31 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	}
 	return p, who.Own(spec.Home)
 }
+
+// filesInside returns the files that are made for a sandbox: those by which programs find out
+// who and where they are, and the Spec's, but where the system has them.
+func filesInside(spec sandbox.Spec, who project.Owner, home string) map[string][]byte {
+	shell := "/bin/sh"
+	if _, err := os.Stat("/bin/bash"); err == nil {
+		shell = "/bin/bash"
+	}
+	files := who.Names(home, shell, func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) > maxNames {
+			return ""
+		}
+		return string(text)
+	})
+	for path, text := range spec.Files {
+		if !slices.ContainsFunc(project.SystemDirs(), func(dir string) bool { return project.Below(path, dir) }) {
+			files[path] = text
+		}
+	}
+	return files
+}
+
+// maxNames bounds a system's list of names that is read, in bytes.
+const maxNames = 256 << 10
 
 // memoryPerFile is how much of the bound of memory there has to be for one file in memory.
 // The supervisor makes files and links for the commands, so that what the kernel needs for

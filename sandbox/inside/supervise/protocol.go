@@ -117,6 +117,8 @@ type Root struct {
 	Binds []Bind `json:"binds,omitempty"`
 	// Links are further names of what is shown.
 	Links []Link `json:"links,omitempty"`
+	// Files are shown read-only at their paths.
+	Files map[string][]byte `json:"files,omitempty"`
 	// Executable is this program on the host, shown at InsideExecutable.
 	Executable string `json:"executable,omitempty"`
 	// Private are covered with nothing; those that are not there are passed over.

@@ -39,6 +39,7 @@ func buildRoot(r Root) error {
 		{"making /dev", makeDev, true},
 		{"mounting /proc", mountProc, true},
 		{"showing a directory", bindAll, false},
+		{"showing a file", bindFiles, false},
 		{"showing gander itself", bindExecutable, false},
 		{"hiding private files", hidePrivate, false},
 		{"entering the new root", enterRoot, false},
@@ -188,10 +189,15 @@ func link(l Link) error {
 // bind shows a path of the old root in the new one, never with more than the
 // old mount permitted, and without devices or set-user-id programs.
 func bind(b Bind) error {
-	source, at := oldRoot+b.Path, newRoot+b.At
+	at := newRoot + b.At
 	if b.At == "" {
 		at = newRoot + b.Path
 	}
+	return bindFrom(oldRoot+b.Path, at, b)
+}
+
+// bindFrom is bind with both places as they are now.
+func bindFrom(source, at string, b Bind) error {
 	if err := mountPoint(source, at); err != nil {
 		return fmt.Errorf("%s cannot be shown in the sandbox: %w", b.Path, err)
 	}
@@ -299,6 +305,25 @@ func copyExecutable() error {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Chmod(0o755), out.Close())
+}
+
+// bindFiles shows files that are nowhere else: what they are made of has no name when it is
+// shown. One that would be in a read-only directory, or at a link, is left out.
+func bindFiles(r Root) error {
+	const made = newRoot + "/run/file"
+	for at, text := range r.Files {
+		if st, err := os.Lstat(newRoot + at); err == nil && !st.Mode().IsRegular() {
+			continue
+		}
+		if err := errors.Join(os.WriteFile(made, text, 0o444), os.Chmod(made, 0o444)); err != nil { // whatever the umask
+			return err
+		}
+		err := bindFrom(made, newRoot+at, Bind{Path: at})
+		if err := errors.Join(err, os.Remove(made)); err != nil && !errors.Is(err, unix.EROFS) {
+			return err
+		}
+	}
+	return nil
 }
 
 func hidePrivate(r Root) error {
