@@ -41,7 +41,7 @@ func (o Owner) Names(home, shell string, read func(path string) string) map[stri
 		"/etc/passwd": []byte(user + systems(passwd, o.UID, "root", User)),
 		"/etc/group":  []byte(o.group(group)),
 		"/etc/hosts":  []byte("127.0.0.1 localhost " + Host + "\n::1 localhost ip6-localhost ip6-loopback\n" + read("/etc/hosts")),
-		// What else a machine asks for names is not inside.
+		// A machine may ask services for names, which are not inside.
 		"/etc/nsswitch.conf": []byte("passwd: files\ngroup: files\nshadow: files\ngshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n"),
 	}
 }

@@ -36,7 +36,7 @@ type Found struct {
 	Unshown []string
 }
 
-// Place is what is shown of one tool.
+// Place is a directory or a file of a tool.
 type Place struct {
 	Tool string `json:"tool"`
 	Path string `json:"path"`
