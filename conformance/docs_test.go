@@ -195,6 +195,33 @@ func leads(root fs.FS, pages map[string]string, page, link string) bool {
 		func(h []string) bool { return anchorOf(h[1]) == anchor })
 }
 
+// The tables of what to touch, as in "To add an agent", name files that are there.
+func TestTablesOfChanges(t *testing.T) {
+	root, sections := os.DirFS(".."), 0
+	for _, page := range []string{"acp", "developer", "sandbox", "sandbox/rules", "sandbox/unattended"} {
+		text, err := fs.ReadFile(root, page+"/README.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, section := range strings.Split(string(text), "\n## ")[1:] {
+			if !strings.HasPrefix(section, "To add ") {
+				continue
+			}
+			sections++
+			for _, row := range regexp.MustCompile(`(?m)^\| (`+"`"+`.*?) \|`).FindAllStringSubmatch(section, -1) {
+				for file := range strings.SplitSeq(row[1], ", ") {
+					if _, err := fs.Stat(root, strings.Trim(file, "`")); err != nil {
+						t.Errorf("%s/README.md: %v", page, err)
+					}
+				}
+			}
+		}
+	}
+	if sections != 6 {
+		t.Errorf("there are %d tables, want those of an agent, a driver, a method, a tool, a panel and a key", sections)
+	}
+}
+
 // anchorOf returns the anchor that GitHub gives a heading.
 func anchorOf(heading string) string {
 	return regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ReplaceAll(strings.ToLower(heading), " ", "-"), "")

@@ -21,7 +21,7 @@ import (
 func TestPowerLoss(t *testing.T) {
 	needRoot(t)
 	need(t, exists("/dev/loop-control"), "loop devices of the kernel")
-	runs := float64(count(t, "GANDER_CRASH_LOSSES", 4))
+	runs := float64(count(t, "GANDER_CRASH_LOSSES", 1))
 	inCells(t, func(t *testing.T, w *world) { testPowerLosses(t, w, w.part(runs)) })
 	t.Run("without flushes", func(t *testing.T) {
 		w := newWorld(t, home, 0)

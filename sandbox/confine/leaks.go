@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox/outbound/canary"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // The values of a policy's canaries.
 const (
-	CanariesShow = "show" // what is seen is shown
-	CanariesStop = "stop" // and the session, or run, is stopped, and it does not leave
-	CanariesOff  = "off"
+	CanariesShow = policy.CanariesShow // what is seen is shown
+	CanariesStop = policy.CanariesStop // and the session, or run, is stopped, and it does not leave
+	CanariesOff  = policy.CanariesOff
 )
 
 // LeakOptions say what Leaks looks for, and who learns of it.

@@ -56,11 +56,10 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// The names of the drivers.
-const (
-	nameLocal = "local"
-	nameOff   = sandbox.Off
-)
+// Name is the name of the driver that New returns.
+const Name = "local"
+
+const nameOff = sandbox.Off
 
 // Driver makes sandboxes on this machine. It implements sandbox.Driver.
 type Driver struct {
@@ -70,7 +69,7 @@ type Driver struct {
 }
 
 // New returns the driver "local".
-func New(o Options) *Driver { return newDriver(nameLocal, o) }
+func New(o Options) *Driver { return newDriver(Name, o) }
 
 // NewOff returns the driver "off", which supervises and isolates nothing.
 func NewOff(o Options) *Driver { return newDriver(nameOff, o) }

@@ -37,6 +37,9 @@ type Options struct {
 	// one with gander's own state; Dir/workspaces excepted.
 	Private []string
 
+	// Sandboxes are the drivers that a start may name.
+	Sandboxes []string
+
 	// Summarize makes one short sentence of the lines of an iteration; nil turns
 	// summaries off. SummaryTimeout bounds a call; zero means a minute.
 	Summarize      func(ctx context.Context, lines []string) (string, error)

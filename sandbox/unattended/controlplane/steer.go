@@ -159,8 +159,8 @@ func (p *Plane) checkStart(ctx context.Context, req *startRequest) error {
 	if err := p.checkAgent(ctx, req.Agent); err != nil {
 		return err
 	}
-	if req.Driver != "" && req.Driver != "local" && req.Driver != "docker" {
-		return fail(http.StatusBadRequest, "sandbox %q is neither local nor docker", req.Driver)
+	if req.Driver != "" && !slices.Contains(p.o.Sandboxes, req.Driver) {
+		return fail(http.StatusBadRequest, "there is no sandbox %q; choose one of %s", req.Driver, strings.Join(p.o.Sandboxes, ", "))
 	}
 	if strings.TrimSpace(req.Prompt) == "" {
 		req.Prompt = ""

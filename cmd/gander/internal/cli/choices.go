@@ -5,9 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/agents"
-	"gander.dev/gander/sandbox/drivers/docker"
+	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/router"
 )
 
@@ -27,7 +26,7 @@ func (a *App) KnownAgents() []string {
 }
 
 func SandboxChoices() []string {
-	return []string{router.Auto, "local", docker.Name, sandbox.Off}
+	return append([]string{router.Auto}, drivers.Names()...)
 }
 
 // WeakerFlag is the permission to do without the kernel's help.

@@ -10,6 +10,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox/agents"
+	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/drivers/docker"
 )
 
@@ -44,7 +45,7 @@ func demoCells(ctx context.Context, a *cli.App, f demoFlags) ([]demoCell, error)
 			missing = append(missing, err)
 			continue
 		}
-		for _, sandbox := range []string{"local", docker.Name} {
+		for _, sandbox := range drivers.Isolating() {
 			if err := demoSandbox(ctx, a, agent, sandbox, f.sandbox); err != nil {
 				missing = append(missing, fmt.Errorf("%s in %s: %w", agent, sandbox, err))
 			} else if f.sandbox == "" || f.sandbox == sandbox {
@@ -53,7 +54,7 @@ func demoCells(ctx context.Context, a *cli.App, f demoFlags) ([]demoCell, error)
 		}
 	}
 	if len(cells) == 0 && len(missing) == 0 {
-		missing = append(missing, fmt.Errorf("the demo knows the agents %s and the sandboxes local and docker", strings.Join(agents.Names(), " and ")))
+		missing = append(missing, fmt.Errorf("the demo knows the agents %s and the sandboxes %s", strings.Join(agents.Names(), " and "), strings.Join(drivers.Isolating(), " and ")))
 	}
 	if len(cells) == 0 {
 		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: errors.Join(missing...)}

@@ -21,6 +21,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/conformance/model"
+	"gander.dev/gander/sandbox/drivers"
 )
 
 // Command returns the command gander demo.
@@ -42,10 +43,10 @@ Docker where a daemon answers and "gander sandbox build" has made the images.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.agent, "agent", "", "play with this agent only: "+strings.Join(cli.AgentNames(), " or "))
-	fl.StringVar(&f.sandbox, "sandbox", "", "play in this sandbox only: local or docker")
+	fl.StringVar(&f.sandbox, "sandbox", "", "play in this sandbox only: "+strings.Join(drivers.Isolating(), " or "))
 	fl.BoolVar(&f.keep, "keep", false, "keep the demo's directory with the project, the transcript and a trace of every frame")
 	cli.CompleteFlag(cmd, "agent", cli.AgentNames()...)
-	cli.CompleteFlag(cmd, "sandbox", "local", "docker")
+	cli.CompleteFlag(cmd, "sandbox", drivers.Isolating()...)
 	return cmd
 }
 

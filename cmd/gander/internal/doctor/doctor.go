@@ -14,6 +14,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox/drivers/local"
 )
 
 // The states of a check.
@@ -256,8 +257,8 @@ func examine(ctx context.Context, a *cli.App, report func(Check)) {
 	report(examineTemp(a))
 	report(examineKernel())
 	examineSandbox(ctx, a, report)
-	if chosen := wire.ChosenDriver(a.Config.Sandbox.Driver, runtime.GOOS); chosen != "local" && runtime.GOOS == "linux" {
-		report(examineClosed(ctx, a, "local", nil))
+	if chosen := wire.ChosenDriver(a.Config.Sandbox.Driver, runtime.GOOS); chosen != local.Name && runtime.GOOS == "linux" {
+		report(examineClosed(ctx, a, local.Name, nil))
 	}
 	for _, name := range examinedAgents(a) {
 		c := show.During(a, "starting "+name, func() Check { return examineAgent(ctx, a, name) })

@@ -19,6 +19,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/unattended/controlplane"
 	"gander.dev/gander/sandbox/unattended/controlplane/dashboard"
 	"gander.dev/gander/sandbox/unattended/controlplane/transcript"
@@ -113,7 +114,8 @@ func serveLoops(ctx context.Context, a *cli.App, f serveFlags) error {
 // planeOptions are what the control plane is made of.
 func planeOptions(a *cli.App, w *wire.Wiring, fl *fleet, f serveFlags, address, token string) controlplane.Options {
 	return controlplane.Options{
-		Dir: filepath.Join(a.Config.Home, "loop"), Fleet: fl, Log: a.Log, Listen: address, AllowHosts: f.hosts, Token: token, Compat: f.compat,
+		Sandboxes: drivers.Isolating(),
+		Dir:       filepath.Join(a.Config.Home, "loop"), Fleet: fl, Log: a.Log, Listen: address, AllowHosts: f.hosts, Token: token, Compat: f.compat,
 		Private: []string{a.Config.Home}, Summarize: w.Summarizer(), Page: dashboard.Files(),
 	}
 }

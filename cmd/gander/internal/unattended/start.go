@@ -14,6 +14,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox/agents"
+	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/unattended/controlplane/client"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
@@ -69,7 +70,7 @@ ten minutes without any output; after 5 failed iterations in a row a run pauses.
 	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the run does, as gander loop logs -f; it goes on when you stop watching")
 	cli.JSONFlag(cmd, &f.asJSON)
 	a.CompleteAgents(cmd)
-	cli.CompleteFlag(cmd, "sandbox", "local", "docker")
+	cli.CompleteFlag(cmd, "sandbox", drivers.Isolating()...)
 	return cmd
 }
 
@@ -82,8 +83,8 @@ func (f *startFlags) request() (client.StartRequest, error) {
 	if !slices.Contains(cli.AgentNames(), f.agent) {
 		return r, cli.UsageError("--agent %q: an unattended run is one of %s", f.agent, strings.Join(cli.AgentNames(), " or "))
 	}
-	if f.sandbox != "" && !slices.Contains([]string{"local", "docker"}, f.sandbox) {
-		return r, cli.UsageError("--sandbox %q: choose local or docker", f.sandbox)
+	if f.sandbox != "" && !slices.Contains(drivers.Isolating(), f.sandbox) {
+		return r, cli.UsageError("--sandbox %q: choose %s", f.sandbox, strings.Join(drivers.Isolating(), " or "))
 	}
 	if f.pace < 0 || f.iterations < 0 || f.tokens < 0 || f.cost < 0 || f.failures < 0 {
 		return r, cli.UsageError("a limit and the pace cannot be negative; leave them out for none")

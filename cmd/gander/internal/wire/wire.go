@@ -23,6 +23,7 @@ import (
 	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/agents/custom"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/drivers/local"
 	"gander.dev/gander/sandbox/router"
@@ -102,28 +103,32 @@ func (w *Wiring) Agent(name string) (sandbox.Agent, error) {
 	return nil, cli.UsageError("there is no agent %q in this version of gander; choose one of: %s", name, strings.Join(w.Config().AgentNames(), ", "))
 }
 
-// Drivers are offered in this order.
+// Drivers returns the drivers in the order in which they are offered, that of the choice auto first.
 func (w *Wiring) Drivers() []sandbox.Driver {
 	cfg := w.Config()
-	o := local.Options{Log: w.Log, StateDir: cfg.Home, ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths}
-	container := docker.New(w.DockerOptions(cfg))
-	if runtime.GOOS != "linux" {
-		return []sandbox.Driver{container, local.New(o), local.NewOff(o)}
+	o := drivers.Options{
+		Local:  local.Options{Log: w.Log, StateDir: cfg.Home, ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths},
+		Docker: w.DockerOptions(cfg),
 	}
-	return []sandbox.Driver{local.New(o), container, local.NewOff(o)}
+	var all []sandbox.Driver
+	for _, known := range drivers.All() {
+		d := known.New(o)
+		if known.Name == drivers.Auto(runtime.GOOS) {
+			all = slices.Insert(all, 0, d)
+		} else {
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 // ChosenDriver returns the driver that a --sandbox choice means on a system. Auto is one driver,
-// not the first that works: local on Linux, where it isolates and the project's own
-// tools are, docker elsewhere, and never something weaker when that is missing.
+// not the first that works.
 func ChosenDriver(choice, system string) string {
-	switch {
-	case choice != router.Auto:
-		return choice
-	case system == "linux":
-		return "local"
+	if choice == router.Auto {
+		return drivers.Auto(system)
 	}
-	return docker.Name
+	return choice
 }
 
 // Driver resolves a --sandbox choice.

@@ -81,7 +81,8 @@ func (s *Server) Restart() {
 	s.URL = "http://" + s.addr
 	s.Fleet.at(s.URL)
 	o := controlplane.Options{
-		Dir: s.Dir, Fleet: s.Fleet, Listen: s.addr, Token: s.Token, Page: s.o.Page, Log: slog.New(slog.DiscardHandler),
+		Sandboxes: []string{"local", "docker"},
+		Dir:       s.Dir, Fleet: s.Fleet, Listen: s.addr, Token: s.Token, Page: s.o.Page, Log: slog.New(slog.DiscardHandler),
 	}
 	if s.o.Change != nil {
 		s.o.Change(&o)
