@@ -260,7 +260,10 @@ func (p *Events) progress(l *line) []telemetry.Event {
 	return append(p.Flush(), telemetry.Event{Type: "tool_progress", ToolCallID: l.ToolCallID, Summary: text, Content: text})
 }
 
-// Flush returns what is held back to be joined.
+// Growing returns what has come of a message that is not complete yet.
+func (p *Events) Growing() telemetry.Growth { return p.speech.Growing() }
+
+// Flush returns the message that is held back until it is complete.
 func (p *Events) Flush() []telemetry.Event { return p.speech.Flush() }
 
 // End takes how goose ended and judges.

@@ -128,8 +128,8 @@ func (p *Events) fail(raw json.RawMessage) []telemetry.Event {
 	return []telemetry.Event{{Type: telemetry.Error, Summary: message, Content: string(raw)}}
 }
 
-// Flush implements what parsers of events have: opencode prints whole texts.
-func (p *Events) Flush() []telemetry.Event { return nil }
+// Growing implements what parsers of events have: opencode prints whole messages.
+func (p *Events) Growing() telemetry.Growth { return telemetry.Growth{} }
 
 // End takes how opencode ended and judges. It ends with 1 after an error that it has
 // overcome, too.

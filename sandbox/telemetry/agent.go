@@ -28,8 +28,8 @@ type Verdict struct {
 // A Parser makes events of what an agent prints; each agent's package has one.
 type Parser interface {
 	Line(line []byte) []Event
-	// Flush returns what is held back to be joined with what may follow.
-	Flush() []Event
+	// Growing returns what has come since the last call of a message that is not complete.
+	Growing() Growth
 	// End judges the iteration.
 	End(exit Exit) ([]Event, Verdict)
 }
@@ -71,16 +71,41 @@ func ModelFailed(status int, message string) Verdict {
 	return Verdict{Outcome: AgentError, Reason: "the model refuses: " + message}
 }
 
-// Speech joins what an agent says token by token into fewer events. The zero value is
+// Speech joins what an agent says token by token: a message is one event. The zero value is
 // ready for use.
 type Speech struct {
 	id   string
 	kind Type
 	buf  strings.Builder
+	told int // bytes of buf that Growing has returned
 }
 
-// speechLimit is from what size on it is not held back any longer, in bytes.
-const speechLimit = 16 << 10
+// speechLimit is the size from which on a message is more than one event, in bytes.
+const speechLimit = textLimit
+
+// Growth is the next part of a message that is not complete yet. It is shown, and not kept:
+// the event with the whole message follows.
+type Growth struct {
+	Iteration int64 `json:"iterationId"`
+	Type      Type  `json:"type"` // Text or Thought
+	// Offset is how many bytes of the message came before Content.
+	Offset  int    `json:"offset"`
+	Content string `json:"content"`
+}
+
+// Follows reports whether a part can come after so many bytes of its message. The first one
+// always can.
+func (g Growth) Follows(said int) bool {
+	return (g.Type == Text || g.Type == Thought) && (g.Offset == 0 || g.Offset == said) && g.Offset >= 0 && g.Offset+len(g.Content) <= textLimit && g.Content != ""
+}
+
+// Growing returns what was added to the present message since the last call; its Content is
+// empty when nothing was.
+func (s *Speech) Growing() Growth {
+	g := Growth{Type: s.kind, Offset: s.told, Content: s.buf.String()[s.told:]}
+	s.told = s.buf.Len()
+	return g
+}
 
 // Add takes a piece of a message, and returns what was complete before it: what it is
 // not a part of, and what has become long. No text is ever cut off.
@@ -104,6 +129,7 @@ func (s *Speech) Add(id string, kind Type, text string) []Event {
 func (s *Speech) Flush() []Event {
 	text := s.buf.String()
 	s.buf.Reset()
+	s.told = 0
 	var out []Event
 	for text != "" {
 		piece := CutBytes(text, speechLimit)

@@ -16,7 +16,7 @@ import (
 
 // migrations bring a database from the version of their index to the next one.
 // One that was released is never changed.
-var migrations = []string{schema, torn, unnumbered}
+var migrations = []string{schema, torn, unnumbered, using}
 
 // schema keeps the tables of the succeeded system in spirit: iterations, events,
 // vitals, prompt history, mailbox, snapshots, and runs in the place of sessions. Times
@@ -135,6 +135,9 @@ const unnumbered = `
 ALTER TABLE runs ADD COLUMN added INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN last_batch BLOB;
 `
+
+// using is Run.Using.
+const using = `ALTER TABLE runs ADD COLUMN using_now TEXT NOT NULL DEFAULT '{}';`
 
 // querier is what reading needs: the readers' pool, or the transaction that writes.
 type querier interface {

@@ -196,6 +196,7 @@ func (in *ingest) end(e *telemetry.Event, iteration *int64) error {
 		return err
 	}
 	in.run.Usage.Add(u)
+	in.run.Using = telemetry.Usage{}
 	in.run.LastOutcome = telemetry.Outcome(e.Status)
 	in.changed, in.ended = true, true
 	if e.Vitals == nil {

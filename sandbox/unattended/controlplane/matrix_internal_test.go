@@ -145,7 +145,7 @@ func TestAuthorisationMatrix(t *testing.T) {
 func TestWhatSandboxesMay(t *testing.T) {
 	may := map[string]bool{
 		"GET /health": true, "GET /{page...}": true, "GET /api/prompt": true, "GET /api/mailbox": true, "PUT /api/mailbox/agent": true,
-		"POST /api/telemetry/stream": true, "POST /api/telemetry/summary": true,
+		"POST /api/telemetry/stream": true, "POST /api/telemetry/summary": true, "POST /api/telemetry/growing": true,
 	}
 	for _, rt := range routes() {
 		if name := rt.method + " " + rt.pattern; (rt.who&sandbox != 0) != may[name] {

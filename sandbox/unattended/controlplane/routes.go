@@ -48,6 +48,7 @@ func routes() []route {
 		{method: "GET", pattern: "/api/sandbox/files/download", who: person, query: true, serve: (*Plane).downloadFile},
 
 		{method: "POST", pattern: "/api/telemetry/stream", who: both, old: true, serve: (*Plane).takeEvents},
+		{method: "POST", pattern: "/api/telemetry/growing", who: both, serve: (*Plane).takeGrowing},
 		{method: "POST", pattern: "/api/telemetry/summary", who: both, old: true, serve: (*Plane).takeSummary},
 		{method: "GET", pattern: "/api/telemetry/iterations", who: person, old: true, serve: (*Plane).iterations},
 		{method: "GET", pattern: "/api/telemetry/iteration/{id}", who: person, old: true, serve: (*Plane).iteration},

@@ -35,8 +35,10 @@ type Run struct {
 	LastOutcome telemetry.Outcome `json:"lastOutcome"`
 	Limits      loop.Limits       `json:"limits"`
 	Usage       telemetry.Usage   `json:"usage"` // of all ended iterations
-	Vitals      *telemetry.Vitals `json:"vitals"`
-	Prompt      RunPrompt         `json:"prompt"`
+	// Using is of the iteration that runs, as of a moment ago.
+	Using  telemetry.Usage   `json:"using"`
+	Vitals *telemetry.Vitals `json:"vitals"`
+	Prompt RunPrompt         `json:"prompt"`
 	// Torn says why the run's workspace is not whole, and what to do: restoring a snapshot
 	// in it has not ended. Until one is restored no agent works there. Empty when all is well.
 	Torn string `json:"torn"`

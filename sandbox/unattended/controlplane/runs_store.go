@@ -13,7 +13,7 @@ import (
 
 const runColumns = `key, id, session, agent, driver, workspace, model, pace, limits, old, state, reason, until, desired,
 	container, created, started, stopped, iteration, last_seq, last_outcome, input, output, total, cost, cpu, memory, disk, told, torn,
-	added, last_batch`
+	added, last_batch, using_now`
 
 // Which runs, for readRuns.
 const (
@@ -71,16 +71,19 @@ func readRun(ctx context.Context, q querier, where string, args ...any) (*Run, e
 func scanRun(rows *sql.Rows) (*Run, error) {
 	var r Run
 	var pace int64
-	var limits string
+	var limits, using string
 	var cpu, memory, disk sql.NullFloat64
 	err := rows.Scan(&r.key, &r.RunID, &r.SessionID, &r.Agent, &r.Driver, &r.Workspace, &r.Model, &pace, &limits, &r.old,
 		&r.State, &r.Reason, &r.Until, &r.Desired, &r.ContainerID, &r.created, &r.started, &r.stopped, &r.Iteration, &r.LastSeq,
-		&r.LastOutcome, &r.Usage.Input, &r.Usage.Output, &r.Usage.Total, &r.Usage.Cost, &cpu, &memory, &disk, &r.told, &r.Torn, &r.added, &r.lastBatch)
+		&r.LastOutcome, &r.Usage.Input, &r.Usage.Output, &r.Usage.Total, &r.Usage.Cost, &cpu, &memory, &disk, &r.told, &r.Torn, &r.added, &r.lastBatch, &using)
 	if err != nil {
 		return nil, fmt.Errorf("reading a run: %w", err)
 	}
 	if err := json.Unmarshal([]byte(limits), &r.Limits); err != nil {
 		return nil, fmt.Errorf("reading the limits of run %s: %w", r.RunID, err)
+	}
+	if err := json.Unmarshal([]byte(using), &r.Using); err != nil {
+		return nil, fmt.Errorf("reading what run %s uses: %w", r.RunID, err)
 	}
 	r.Pace = time.Duration(pace * int64(time.Millisecond)).Seconds()
 	if cpu.Valid {
@@ -122,10 +125,14 @@ func updateRun(t *tx, r *Run) error {
 	if v := r.Vitals; v != nil {
 		cpu, memory, disk = v.CPU, v.Memory, v.Disk
 	}
-	_, err := t.exec(`UPDATE runs SET state=?, reason=?, until=?, desired=?, container=?, started=?, stopped=?, iteration=?, last_seq=?,
-		last_outcome=?, input=?, output=?, total=?, cost=?, cpu=?, memory=?, disk=?, added=?, last_batch=? WHERE key=?`,
+	using, err := json.Marshal(r.Using)
+	if err != nil {
+		return fmt.Errorf("encoding what run %s uses: %w", r.RunID, err)
+	}
+	_, err = t.exec(`UPDATE runs SET state=?, reason=?, until=?, desired=?, container=?, started=?, stopped=?, iteration=?, last_seq=?,
+		last_outcome=?, input=?, output=?, total=?, cost=?, cpu=?, memory=?, disk=?, added=?, last_batch=?, using_now=? WHERE key=?`,
 		string(r.State), r.Reason, r.Until, string(r.Desired), r.ContainerID, r.started, r.stopped, r.Iteration, r.LastSeq,
-		string(r.LastOutcome), r.Usage.Input, r.Usage.Output, r.Usage.Total, r.Usage.Cost, cpu, memory, disk, r.added, r.lastBatch, r.key)
+		string(r.LastOutcome), r.Usage.Input, r.Usage.Output, r.Usage.Total, r.Usage.Cost, cpu, memory, disk, r.added, r.lastBatch, string(using), r.key)
 	if err != nil {
 		return fmt.Errorf("keeping run %s: %w", r.RunID, err)
 	}

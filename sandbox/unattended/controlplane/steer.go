@@ -69,6 +69,8 @@ type startRequest struct {
 	Model     string      `json:"model"`
 	Pace      float64     `json:"pace"`
 	Limits    loop.Limits `json:"limits"`
+	// NoBudget starts a run that may use any number of tokens.
+	NoBudget bool `json:"noBudget"`
 }
 
 // defaultAgent runs when a start names none, as in the succeeded system.
@@ -80,6 +82,9 @@ func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	req.Agent = cmp.Or(req.Agent, defaultAgent)
+	if req.Limits.Tokens == 0 && req.Limits.Cost == 0 && !req.NoBudget {
+		req.Limits.Tokens = loop.DefaultTokens
+	}
 	if err := p.checkStart(r.Context(), &req); err != nil {
 		return err
 	}

@@ -283,6 +283,28 @@ func (p *Plane) takeSummary(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// takeGrowing shows the live clients a part of a message that is not complete yet. Nothing of
+// it is kept: the event with the whole message follows.
+func (p *Plane) takeGrowing(w http.ResponseWriter, r *http.Request) error {
+	var g telemetry.Growth
+	if err := readBody(w, r, &g, false); err != nil {
+		return err
+	}
+	if !g.Follows(g.Offset) || g.Iteration < 1 || g.Iteration > maxNumber {
+		return fail(http.StatusUnprocessableEntity, "this is no part of a message: type text or thought, iterationId, offset and content are required")
+	}
+	run, err := p.chosen(r)
+	if err == nil && run == nil {
+		err = fail(http.StatusNotFound, "there is no run")
+	}
+	if err != nil {
+		return err
+	}
+	p.hub.tell(run.RunID, "growing", g, p.now())
+	answer(w, http.StatusOK, map[string]bool{"ok": true})
+	return nil
+}
+
 // runKey is the key of the run that a query names: 0 for all. session=current is the
 // newest, as the succeeded system has it.
 func (p *Plane) runKey(r *http.Request) (int64, error) {

@@ -48,6 +48,9 @@ func (p *Plane) refresh(ctx context.Context, id string) {
 		if s.ContainerID != "" {
 			r.ContainerID = s.ContainerID
 		}
+		if r.live() {
+			r.Using = s.Using
+		}
 		if s.Vitals == nil || !r.live() {
 			return nil
 		}

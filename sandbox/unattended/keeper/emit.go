@@ -86,8 +86,12 @@ const appendPause = time.Second
 func (k *keeper) closeIteration(why string) {
 	k.emitting.Lock()
 	defer k.emitting.Unlock()
+	rest := k.growing.take()
 	if !k.journal.open() {
 		return
+	}
+	if rest.Content != "" {
+		k.write(telemetry.Event{Type: rest.Type, Iteration: k.journal.Iteration, Summary: telemetry.Summarise(rest.Content), Content: rest.Content})
 	}
 	k.write(telemetry.Event{Type: telemetry.Error, Iteration: k.journal.Iteration, Summary: why, Content: why})
 	k.write(k.interruption(why))
@@ -95,9 +99,13 @@ func (k *keeper) closeIteration(why string) {
 
 // interruption ends the open iteration; emitting is held.
 func (k *keeper) interruption(why string) telemetry.Event {
+	k.mu.Lock()
+	used := k.using
+	k.using = telemetry.Usage{}
+	k.mu.Unlock()
 	return telemetry.Event{
 		Type: telemetry.IterationEnd, Iteration: k.journal.Iteration, Status: string(telemetry.Interrupted),
-		Summary: "Interrupted", Content: why, Errors: 1,
+		Summary: "Interrupted", Content: why, Errors: 1, Usage: &used,
 	}
 }
 

@@ -39,6 +39,7 @@ type fakePlane struct {
 	mu     sync.Mutex
 	events []telemetry.Event
 	asked  []string // method, path, query and the token that came with it
+	grown  []string // parts of messages
 	prompt string
 	away   bool
 }
@@ -69,6 +70,10 @@ func (p *fakePlane) serve(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/api/telemetry/stream":
 		p.ingest(w, r)
+	case "/api/telemetry/growing":
+		var g telemetry.Growth
+		_ = json.NewDecoder(r.Body).Decode(&g)
+		p.grown = append(p.grown, g.Content)
 	case "/api/prompt":
 		w.Header().Set("ETag", fmt.Sprintf("%q", p.prompt))
 		_ = json.NewEncoder(w).Encode(map[string]string{"content": p.prompt})

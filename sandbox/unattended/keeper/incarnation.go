@@ -181,9 +181,19 @@ func (in *incarnation) way() confine.Way {
 		Budget:  gateway.Budget{MaxTokens: run.Limits.Tokens, MaxCost: run.Limits.Cost},
 		Observe: func(e gateway.Event) {
 			if told, ok := modelEvent(e); ok {
+				k.use(told.Usage)
 				_ = k.tell(loop.Command{Type: loop.CommandModel, Model: &told}) // a call that nobody counts any more
 			}
 		},
+	}
+}
+
+// use counts what a model call has used.
+func (k *keeper) use(u *telemetry.Usage) {
+	if u != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.using.Add(*u)
 	}
 }
 
@@ -357,7 +367,16 @@ func (k *keeper) hear(o loop.Output) {
 		k.vitals = o.Vitals
 		k.mu.Unlock()
 	}
+	if o.Growing != nil {
+		k.grow(*o.Growing)
+	}
 	if o.Event != nil {
+		k.growing.take() // it is in the event
+		if o.Event.Type == telemetry.IterationEnd {
+			k.mu.Lock()
+			k.using = telemetry.Usage{}
+			k.mu.Unlock()
+		}
 		if o.Event.Type == telemetry.StateChange {
 			k.mu.Lock()
 			k.resting = o.Event.State == telemetry.Paused && o.Orders == k.loop.orders

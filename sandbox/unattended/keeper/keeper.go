@@ -70,6 +70,7 @@ type keeper struct {
 	life    context.Context // ends when nothing is to run any more
 	halt    context.CancelFunc
 	leaks   *leaks
+	growing growing
 
 	// emitting is held while an event is numbered and written, which takes as long as
 	// there is no room for it: nothing that has to be answered waits for it.
@@ -87,6 +88,7 @@ type keeper struct {
 	loop    *process     // nil while none runs
 	resting bool         // the loop is paused, and was when it knew of every order
 	vitals  *telemetry.Vitals
+	using   telemetry.Usage // by the iteration that runs
 }
 
 // Run keeps the run until it has ended, was told to stop, or ctx ends, and returns
@@ -113,7 +115,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func newKeeper(o Options) (*keeper, error) {
-	k := &keeper{o: o, dir: o.Dir, log: o.Log, ready: make(chan struct{}), halted: make(chan struct{}), told: make(chan struct{}), leaving: make(chan struct{}), phase: Starting}
+	k := &keeper{o: o, dir: o.Dir, log: o.Log, ready: make(chan struct{}), halted: make(chan struct{}), told: make(chan struct{}), leaving: make(chan struct{}), phase: Starting, growing: growing{wake: make(chan struct{}, 1)}}
 	var err error
 	if k.spec, err = k.dir.Spec(); err != nil {
 		return nil, err
@@ -161,6 +163,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 	defer stopSending()
 	defer closeSocket()
 	k.work.Go(func() { k.send(sending) })
+	k.work.Go(func() { k.sendGrowing(sending) })
 	k.work.Go(func() { k.prompts.follow(sending) })
 	err = k.keep(k.life)
 	k.conclude(ctx, err)

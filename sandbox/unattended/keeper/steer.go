@@ -163,7 +163,7 @@ func (k *keeper) status() Status {
 	j := k.journal
 	s := Status{
 		RunID: k.dir.RunID, PID: os.Getpid(), Phase: k.phase, Error: k.trouble,
-		Sandbox: k.box.ID, Driver: k.box.Driver, Made: j.Made, Seq: seq, Iteration: j.Iteration, Vitals: k.vitals, Resting: k.resting,
+		Sandbox: k.box.ID, Driver: k.box.Driver, Made: j.Made, Seq: seq, Iteration: j.Iteration, Using: k.using, Vitals: k.vitals, Resting: k.resting,
 	}
 	if r, err := registry.Get(k.o.Home, k.box.ID); err == nil {
 		s.Container = r.Container

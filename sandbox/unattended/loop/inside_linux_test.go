@@ -33,7 +33,7 @@ func (p *events) Line(line []byte) []telemetry.Event {
 	return []telemetry.Event{e}
 }
 
-func (p *events) Flush() []telemetry.Event { return nil }
+func (p *events) Growing() telemetry.Growth { return telemetry.Growth{} }
 
 func (p *events) End(exit telemetry.Exit) ([]telemetry.Event, telemetry.Verdict) {
 	if exit.Code != 0 {

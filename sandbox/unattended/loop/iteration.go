@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// joinTime is how long pieces of text are held back to be joined.
-	joinTime = 250 * time.Millisecond
+	// growTime is between two looks at how far a message is.
+	growTime = 250 * time.Millisecond
 	// unansweredCalls is after how many calls in a row that the model did not answer the
 	// iteration is given up: agents repeat them for a minute without a word.
 	unansweredCalls = 3
@@ -132,9 +132,9 @@ func (it *iteration) run(ctx context.Context, instruction string) (telemetry.Exi
 	}
 	it.idle = time.AfterFunc(limits.Idle.Duration(), func() { it.cancel(errIdle) })
 	defer it.idle.Stop()
-	flushing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	growing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	wg.Go(func() { it.flush(flushing) })
+	wg.Go(func() { it.grow(growing) })
 	defer wg.Wait()
 	defer stop()
 	return it.loop.o.Runner.Run(ctx, instruction, it.line)
@@ -158,9 +158,9 @@ func (it *iteration) line(line []byte) {
 	it.tell(it.parser.Line(line))
 }
 
-// flush tells now and then what is held back.
-func (it *iteration) flush(ctx context.Context) {
-	t := time.NewTicker(joinTime)
+// grow tells now and then how far a message is that is not complete.
+func (it *iteration) grow(ctx context.Context) {
+	t := time.NewTicker(growTime)
 	defer t.Stop()
 	for {
 		select {
@@ -168,7 +168,10 @@ func (it *iteration) flush(ctx context.Context) {
 			return
 		case <-t.C:
 			it.mu.Lock()
-			it.tell(it.parser.Flush())
+			if g := it.parser.Growing(); g.Content != "" {
+				g.Iteration = it.number
+				it.loop.put(Output{Growing: &g})
+			}
 			it.mu.Unlock()
 		}
 	}

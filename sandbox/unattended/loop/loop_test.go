@@ -70,7 +70,7 @@ func (parser) Line(line []byte) []telemetry.Event {
 	_ = json.Unmarshal(line, &e)
 	return []telemetry.Event{e}
 }
-func (parser) Flush() []telemetry.Event { return nil }
+func (parser) Growing() telemetry.Growth { return telemetry.Growth{} }
 func (parser) End(exit telemetry.Exit) ([]telemetry.Event, telemetry.Verdict) {
 	var v telemetry.Verdict
 	_ = json.Unmarshal([]byte(exit.Stderr), &v)

@@ -40,10 +40,12 @@ type Command struct {
 	Model   *ModelEvent `json:"model,omitempty"`
 }
 
-// Output is a line from the loop to the keeper. One of Event, Saved and Vitals is set.
+// Output is a line from the loop to the keeper. One of Event, Growing, Saved and Vitals is set.
 type Output struct {
 	// Event is not numbered: the keeper says of which run it is and gives it its number.
 	Event *telemetry.Event `json:"event,omitempty"`
+	// Growing is a part of a message of which the event follows when it is complete.
+	Growing *telemetry.Growth `json:"growing,omitempty"`
 	// Saved is to be kept, in the place of what was kept before, for the next Start.
 	Saved *Saved `json:"saved,omitempty"`
 	// Vitals are what the sandbox uses now. They come every Heartbeat, whatever the loop
@@ -140,7 +142,9 @@ const (
 	DefaultIteration Seconds = 3600
 	DefaultIdle      Seconds = 600
 	DefaultFailures          = 5
-	DefaultPace              = 2 * time.Second
+	// DefaultTokens is the budget of a run that is started without one. Limits.Tokens 0 is none.
+	DefaultTokens = 10_000_000
+	DefaultPace   = 2 * time.Second
 )
 
 // Saved is what a loop must know to go on where another one of the same run has ended.

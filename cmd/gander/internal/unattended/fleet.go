@@ -494,5 +494,5 @@ func (f *fleet) Status(ctx context.Context, runID string) (controlplane.SandboxS
 	if id == "" {
 		id = s.Sandbox
 	}
-	return controlplane.SandboxStatus{ContainerID: id, KeeperPID: s.PID, Resting: s.Resting, Vitals: s.Vitals}, err
+	return controlplane.SandboxStatus{ContainerID: id, KeeperPID: s.PID, Resting: s.Resting, Using: s.Using, Vitals: s.Vitals}, err
 }

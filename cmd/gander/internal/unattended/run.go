@@ -86,7 +86,7 @@ again. Remove the directory of its state to begin anew.`,
 	fl.DurationVar(&f.wallClock, "max-time", 0, "end after this long, pauses included (0: no limit)")
 	fl.DurationVar(&f.iteration, "iteration-timeout", loop.DefaultIteration.Duration(), "how long one iteration may take")
 	fl.DurationVar(&f.idle, "idle-timeout", loop.DefaultIdle.Duration(), "how long the agent may say nothing")
-	fl.Int64Var(&f.tokens, "max-tokens", 0, "end when this many tokens are used (0: no limit)")
+	fl.Int64Var(&f.tokens, "max-tokens", loop.DefaultTokens, "end when this many tokens are used (0: no limit)")
 	fl.Float64Var(&f.cost, "max-cost", 0, "end when the agent has counted this cost (0: no limit)")
 	fl.IntVar(&f.failures, "max-failures", loop.DefaultFailures, "pause after this many failed iterations in a row")
 	cli.CompleteFlag(cmd, "agent", cli.AgentNames()...)

@@ -29,7 +29,7 @@ type startFlags struct {
 	maxTime, iterationTime, idleTime  time.Duration
 	cost                              float64
 	failures                          int
-	follow, asJSON                    bool
+	follow, asJSON, noBudget          bool
 }
 
 func loopStart(a *cli.App) *cobra.Command {
@@ -43,12 +43,14 @@ runs, as the page of the control plane shows it.
 
 The agent works in --workspace, which is the only thing of yours that it can write;
 without it, in a directory of its own below gander's home. One run works in a workspace,
-and above and below it, at a time. Limits that are not given are not there, except an hour for an iteration and
-ten minutes without any output; after 5 failed iterations in a row a run pauses.`,
+and above and below it, at a time. Limits that are not given are not there, except 10
+million tokens in all where no cost is given, an hour for an iteration and ten minutes
+without any output; after 5 failed iterations in a row a run pauses.`,
 		Example: `  gander loop start --agent goose --workspace . "make the tests pass, then stop"
   gander loop start --agent opencode --max-iterations 20 --max-cost 5 --follow - < task.md
   gander loop start --agent goose --max-time 8h --pace 1m --workspace ~/notes "tidy up"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.noBudget = cmd.Flags().Changed("max-tokens") && f.tokens == 0
 			return startRun(cmd.Context(), a, args, f, cmd.Flags().Changed("prompt"))
 		},
 	}
@@ -64,7 +66,7 @@ ten minutes without any output; after 5 failed iterations in a row a run pauses.
 	fl.DurationVar(&f.maxTime, "max-time", 0, "end after this long, as in 8h")
 	fl.DurationVar(&f.iterationTime, "iteration-timeout", 0, "end an iteration that takes longer (default: 1h)")
 	fl.DurationVar(&f.idleTime, "idle-timeout", 0, "end an iteration that prints nothing for this long (default: 10m)")
-	fl.Int64Var(&f.tokens, "max-tokens", 0, "end when the run has used so many tokens")
+	fl.Int64Var(&f.tokens, "max-tokens", 0, "end when the run has used so many tokens; 0 is no limit (default: 10 million, none with --max-cost)")
 	fl.Float64Var(&f.cost, "max-cost", 0, "end when the run has cost so much, in the currency of the model's prices")
 	fl.IntVar(&f.failures, "max-failures", 0, "pause after so many failed iterations in a row (default: 5)")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the run does, as gander loop logs -f; it goes on when you stop watching")
@@ -78,7 +80,7 @@ ten minutes without any output; after 5 failed iterations in a row a run pauses.
 func (f *startFlags) request() (client.StartRequest, error) {
 	r := client.StartRequest{
 		Agent: f.agent, Driver: f.sandbox, Model: f.model, Pace: f.pace.Seconds(),
-		Limits: loop.Limits{Iterations: f.iterations, Tokens: f.tokens, Cost: f.cost, Failures: f.failures},
+		Limits: loop.Limits{Iterations: f.iterations, Tokens: f.tokens, Cost: f.cost, Failures: f.failures}, NoBudget: f.noBudget,
 	}
 	if !slices.Contains(cli.AgentNames(), f.agent) {
 		return r, cli.UsageError("--agent %q: an unattended run is one of %s", f.agent, strings.Join(cli.AgentNames(), " or "))

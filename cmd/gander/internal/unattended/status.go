@@ -23,8 +23,8 @@ func loopStatus(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [RUN]",
 		Short: "what the runs do",
-		Long: `status shows the runs that are going on, or the last one when none is; with RUN
-everything about that one. --json has the objects of the control plane's interface.`,
+		Long: `status shows the runs that are going on or have ended today, or the last one when there
+is none; with RUN everything about that one. --json has the objects of the control plane's interface.`,
 		Example: "  gander loop status\n  gander loop status --all\n  gander loop status goose --json",
 		Args:    oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ func showRuns(ctx context.Context, a *cli.App, f wire.PlaneFlags, ref string, al
 		return printRun(a, &run)
 	}
 	if !all {
-		runs = goingOn(runs)
+		runs = current(runs, time.Now())
 	}
 	if asJSON {
 		return a.PrintJSON(append([]controlplane.Run{}, runs...)) // an empty list is one
@@ -66,13 +66,21 @@ func showRuns(ctx context.Context, a *cli.App, f wire.PlaneFlags, ref string, al
 	return printRuns(a, runs)
 }
 
-// goingOn are the runs that have not ended, or the last one when none is going on.
-func goingOn(runs []controlplane.Run) []controlplane.Run {
-	live := slices.DeleteFunc(slices.Clone(runs), func(r controlplane.Run) bool { return r.StoppedAt != nil })
-	if len(live) == 0 && len(runs) > 0 {
+// current returns the runs that have not ended, or have ended on this day; or the last one
+// when there is none.
+func current(runs []controlplane.Run, now time.Time) []controlplane.Run {
+	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+	shown := slices.DeleteFunc(slices.Clone(runs), func(r controlplane.Run) bool {
+		if r.StoppedAt == nil {
+			return false
+		}
+		ended, err := time.Parse(time.RFC3339Nano, *r.StoppedAt)
+		return err == nil && ended.Before(midnight)
+	})
+	if len(shown) == 0 && len(runs) > 0 {
 		return runs[:1]
 	}
-	return live
+	return shown
 }
 
 // stateWidth bounds a state in the table; all of it is in what status says of one run.
@@ -90,7 +98,7 @@ func printRuns(a *cli.App, runs []controlplane.Run) error {
 	for i := range runs {
 		r := &runs[i]
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r.RunID, cli.Printable(r.Agent), cli.Fit(cli.Printable(stateOf(r, time.Now())), stateWidth), r.Iteration, cmp.Or(string(r.LastOutcome), "-"),
-			countOf(r.Usage.Total), costOf(r.Usage.Cost), cpuOf(r), memoryOf(r), cli.Printable(cli.ShortDir(r.Workspace)))
+			tokensOf(r), costOf(r.Usage.Cost), cpuOf(r), memoryOf(r), cli.Printable(cli.ShortDir(r.Workspace)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -126,7 +134,9 @@ func printRun(a *cli.App, r *controlplane.Run) error {
 	row("Ended", momentOf(r.StoppedAt))
 	row("Iteration", fmt.Sprint(r.Iteration))
 	row("Last", string(r.LastOutcome))
-	row("Tokens", fmt.Sprintf("%d (%d in, %d out)", r.Usage.Total, r.Usage.Input, r.Usage.Output))
+	used := r.Usage
+	used.Add(r.Using)
+	row("Tokens", fmt.Sprintf("%s (%d in, %d out)", tokensOf(r), used.Input, used.Output))
 	if r.Usage.Cost > 0 {
 		row("Cost", costOf(r.Usage.Cost))
 	}
@@ -169,6 +179,15 @@ func momentOf(iso *string) string {
 		return *iso
 	}
 	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// tokensOf returns how many tokens a run has used, in a few characters; a dash as long as
+// nobody has counted any.
+func tokensOf(r *controlplane.Run) string {
+	if n := r.Usage.Total + r.Using.Total; n > 0 {
+		return countOf(n)
+	}
+	return "-"
 }
 
 // countOf is a number of tokens in a few characters.

@@ -90,6 +90,8 @@ type StartRequest struct {
 	Model     string      `json:"model,omitempty"`
 	Pace      float64     `json:"pace,omitempty"` // seconds
 	Limits    loop.Limits `json:"limits"`
+	// NoBudget starts a run that may use any number of tokens.
+	NoBudget bool `json:"noBudget,omitempty"`
 }
 
 // Start starts a run and returns it.

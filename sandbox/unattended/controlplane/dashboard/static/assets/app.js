@@ -165,6 +165,7 @@ class App {
     const runId = data.runId ?? m.runId;
     if (m.type === "run") this.runChanged(data);
     else if (m.type === "run_deleted") this.runDeleted(runId);
+    else if (m.type === "growing") this.streams.get(runId)?.grow(data);
     else if (m.type === "prompt") this.panels.prompt.changed({ ...data, runId });
     else if (m.type === "mailbox_update") this.panels.mailbox.update({ runId });
     else if (m.type === "iteration_summary") {

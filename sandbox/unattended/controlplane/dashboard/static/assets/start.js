@@ -74,7 +74,7 @@ class StartForm {
     return h("details", { class: "more-fields" }, h("summary", { text: "Sandbox, model and limits" }),
       h("div", { class: "grid" }, field("Sandbox", this.sandbox), field("Model", this.model), field("Seconds between iterations", this.pace),
         this.limits.map(({ label, input }) => field(label, input))),
-      h("p", { class: "muted", text: "An empty limit is none; five failures in a row pause a run unless you say otherwise." }));
+      h("p", { class: "muted", text: "An empty limit is none, but for ten million tokens in all, unless you give a cost or 0; five failures in a row pause a run unless you say otherwise." }));
   }
 
   get agent() {
@@ -109,6 +109,7 @@ class StartForm {
     for (const [name, value] of Object.entries(texts)) if (value) body[name] = value;
     if (this.pace.value !== "") body.pace = Number(this.pace.value);
     if (Object.keys(limits).length) body.limits = limits;
+    if (limits.tokens === 0) body.noBudget = true;
     return body;
   }
 

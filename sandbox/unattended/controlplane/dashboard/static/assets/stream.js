@@ -34,11 +34,12 @@ export class Stream {
 
   build(run, onFocus) {
     this.list = h("div", { class: "list" });
+    this.growing = h("p", { class: "growing", dir: "auto", hidden: true });
     this.earlier = button("Load earlier events", () => this.log.earlier(), { class: "earlier", hidden: true });
     this.later = button("Load later events", () => this.log.later(), { class: "later", hidden: true });
     this.empty = h("p", { class: "empty", text: "Loading…" });
     // A log, but a silent one: what is worth hearing is said by announce.
-    this.scroller = h("div", { class: "scroller", role: "log", "aria-live": "off", "aria-label": "Events", tabindex: "0" }, this.earlier, this.empty, this.list, this.later);
+    this.scroller = h("div", { class: "scroller", role: "log", "aria-live": "off", "aria-label": "Events", tabindex: "0" }, this.earlier, this.empty, this.list, this.growing, this.later);
     this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.jump = button("", () => this.toEnd(), { class: "jump primary", hidden: true, "aria-keyshortcuts": "f" });
     this.title = h("h2", { text: run.agentType });
@@ -99,7 +100,17 @@ export class Stream {
   }
 
   live(events) {
+    this.grown = null; // the whole message is among them, or never comes
     this.log.live(events);
+    this.changed();
+  }
+
+  // grow shows a message that is not complete yet, in a row that grows until its event comes.
+  grow({ type, offset, content }) {
+    if (typeof content !== "string") return;
+    const before = offset > 0 ? (this.grown?.text ?? "…") : "";
+    this.grown = { type, text: (before + content).slice(-65536) };
+    this.changed();
   }
 
   // resume asks for what came while there was no connection.
@@ -140,6 +151,8 @@ export class Stream {
     if (this.drawn > log.last) this.clear();
     const from = this.drawn ? log.events.findIndex((event) => event.seq > this.drawn) : 0;
     if (from >= 0) this.append(log.events.slice(from));
+    this.growing.hidden = !this.grown || !log.attached || this.hidden.has(this.grown.type);
+    setText(this.growing, this.grown?.text ?? "");
     this.showEdges();
     countdown(this.list);
     if (this.follow && log.attached && !this.reading()) this.scroller.scrollTop = this.scroller.scrollHeight;
