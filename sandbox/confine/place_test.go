@@ -90,6 +90,8 @@ func (w fakeWay) Token() string { return "" }
 
 func (w fakeWay) AbortInFlight() {}
 
+func (w fakeWay) Proceed() {}
+
 func (w fakeWay) Close() error {
 	w.f.note("close %s", w.name)
 	return nil

@@ -45,6 +45,8 @@ type Model interface {
 	Token() string
 	// AbortInFlight ends the model calls that run now.
 	AbortInFlight()
+	// Proceed lets calls out again that were paused because the agent came no further.
+	Proceed()
 	Close() error
 }
 

@@ -452,6 +452,7 @@ type fakeModel struct {
 
 func (m *fakeModel) Dial(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") }
 func (m *fakeModel) Token() string                          { return "token" }
+func (m *fakeModel) Proceed()                               {}
 func (m *fakeModel) AbortInFlight()                         { m.journal.add("abort model calls") }
 func (m *fakeModel) Close() error                           { m.journal.add("close model"); return nil }
 

@@ -21,13 +21,24 @@ type observedBody struct {
 	err    error // of reading; io.EOF when it was complete
 }
 
+// A countedReader reads what a call used from the answer as the endpoint sends it.
+type countedReader struct {
+	io.Reader
+	usage *usageReader
+}
+
+func (c countedReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.usage.read(p[:n])
+	return n, err
+}
+
 // tailSize is enough for the last events of a stream or for an error message.
 const tailSize = 64 << 10
 
 func (b *observedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.bytes += int64(n)
-	b.usage.read(p[:n])
 	b.tail = append(b.tail, p[:n]...)
 	if over := len(b.tail) - tailSize; over > tailSize { // not for each of many small pieces
 		b.tail = append(b.tail[:0], b.tail[over:]...)

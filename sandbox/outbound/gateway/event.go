@@ -23,6 +23,7 @@ const (
 	Untrusted   Kind = "untrusted"    // no answer: TLS
 	Broken      Kind = "broken"       // the answer ended too early, or said an error in the middle
 	Cancelled   Kind = "cancelled"    // the agent went away
+	Paused      Kind = "paused"       // not let out: the agent called again and again and came no further
 	Aborted     Kind = "aborted"      // AbortInFlight or Close
 )
 
@@ -67,7 +68,7 @@ type Usage struct {
 // failed reports whether a request that ended so failed.
 func (k Kind) failed() bool {
 	switch k {
-	case Started, Finished, Refused, Cancelled, Aborted:
+	case Started, Finished, Refused, Paused, Cancelled, Aborted:
 		return false
 	}
 	return true

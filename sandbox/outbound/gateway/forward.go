@@ -26,6 +26,7 @@ type call struct {
 	start  time.Time
 	event  Event    // what all its events share
 	stream bool     // the agent wants the answer as a stream
+	asks   bool     // it has said so, where it was looked at
 	length int64    // of the request's body as announced; -1 unknown
 	data   []byte   // the request's body, when it is held
 	sent   []byte   // what goes out instead; data when nothing was changed
@@ -37,9 +38,17 @@ type call struct {
 	target string        // where it redirected to
 	err    error         // why there was no answer, or no complete one
 	body   *observedBody // of the answer
+	limit  limit         // that the endpoint has named
+	answer *answerReader // of a call that isStream; nil where nothing was answered
 }
 
 type callKey struct{}
+
+// isStream reports whether a call wants a chat completion as a stream, as the calls of
+// agents do.
+func (c *call) isStream() bool {
+	return c.asks && c.event.Method == http.MethodPost && c.event.Path == chatPath
+}
 
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
@@ -87,7 +96,10 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 always can
 	r.Body = http.MaxBytesReader(w, r.Body, g.opts.MaxBody)
 	r = r.WithContext(c.ctx)
-	err := c.read(r)
+	err := g.pausedCall(c)
+	if err == nil {
+		err = c.read(r)
+	}
 	if err == nil {
 		err = g.examine(c, r)
 	}
@@ -121,6 +133,13 @@ func (g *Gateway) end(c *call) {
 	delete(g.calls, c)
 	g.mu.Unlock()
 	e := g.outcome(c)
+	if c.left && c.isStream() && e.Kind != Cancelled && e.Kind != Aborted {
+		said := ""
+		if c.answer != nil && e.Kind == Finished {
+			said = c.answer.said.sum.sum()
+		}
+		g.progress.ended(sumOf(c.data), said, time.Now())
+	}
 	if e.Usage != nil {
 		price, ok := g.price(e.Model)
 		e.Spent = g.meter.add(*e.Usage, price, ok)
@@ -151,6 +170,7 @@ func (c *call) read(r *http.Request) error {
 		Stream bool `json:"stream"`
 	}
 	c.stream = json.Unmarshal(data, &body) != nil || body.Stream
+	c.asks = body.Stream
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 	r.Body = io.NopCloser(bytes.NewReader(data))
 	return nil
@@ -212,7 +232,21 @@ func (g *Gateway) receive(res *http.Response) error {
 	if res.StatusCode < 300 {
 		g.finish.reason.Store(nil)
 	}
-	c.body = &observedBody{res: res, finish: &g.finish, closer: res.Body, r: g.mask.body(res.Body, res.StatusCode < 300)}
+	c.body = &observedBody{res: res, finish: &g.finish, closer: res.Body}
+	c.body.r = countedReader{g.mask.body(res.Body, res.StatusCode < 300), &c.body.usage}
+	if c.isStream() && res.StatusCode < 300 {
+		var err error
+		if c.answer, err = c.answered(res, g.endpoint.root.Host, c.body.r); err != nil {
+			c.body.err = err
+			return err
+		}
+		c.body.r = c.answer
+	}
+	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
+		if err := c.peekLimit(res, c.body); err != nil {
+			return err
+		}
+	}
 	res.Body = c.body
 	return nil
 }
@@ -263,6 +297,14 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if no, ok := errors.AsType[*refusal](err); ok {
 		w.Header().Set("Connection", "close")
 		writeError(w, no.status, no.code, no.message)
+		return
+	}
+	if _, ok := errors.AsType[*limited](err); ok && c.ctx.Err() == nil {
+		writeError(w, http.StatusPaymentRequired, "limit", g.outcome(c).Message)
+		return
+	}
+	if no, ok := errors.AsType[*noAnswer](err); ok && c.ctx.Err() == nil {
+		writeError(w, noAnswerStatus, "no_answer", no.why)
 		return
 	}
 	if errors.Is(context.Cause(c.ctx), errAborted) && r.URL.Path == chatPath && !g.isClosed() {

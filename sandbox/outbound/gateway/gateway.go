@@ -40,6 +40,13 @@
 //
 // Other hosts are the business of package egress.
 //
+// # Answers
+//
+// A chat completion whose answer is complete but ends in a way that agents do not know is
+// closed for them; one that is no answer becomes an error. An agent that sends the same
+// request again and again and gets nothing new is refused further calls until
+// [Gateway.Proceed].
+//
 // All methods are safe for concurrent use.
 package gateway
 
@@ -92,6 +99,9 @@ type Options struct {
 	Budget Budget
 	Prices map[string]Price
 	Meter  *Meter
+	// Retries says that the agent is known to try again by itself after a failure that may
+	// pass, so that events may say it.
+	Retries bool
 	// Inspect sees all of every call that the agent has written, before it goes out: the
 	// parameters of the address with the headers, and the body. An error refuses it, and is
 	// said to the agent. It is called concurrently.
@@ -126,6 +136,7 @@ type Gateway struct {
 	conns     sync.WaitGroup // the server's connections
 	observer  observer
 	finish    finish
+	progress  progress
 	token     string
 	meter     *Meter
 	large     *doorway.Places // for bodies that are held

@@ -97,7 +97,7 @@ func open(t *testing.T, o gateway.Options) *door {
 // upstream starts an endpoint and a gateway to it.
 func upstream(t *testing.T, h http.HandlerFunc) *door {
 	t.Helper()
-	return open(t, gateway.Options{Endpoint: gateway.Endpoint{BaseURL: serve(t, h), APIKey: key}})
+	return open(t, gateway.Options{Endpoint: gateway.Endpoint{BaseURL: serve(t, h), APIKey: key}, Retries: true})
 }
 
 func serve(t *testing.T, h http.HandlerFunc) string {
@@ -346,6 +346,7 @@ func TestAbortInFlight(t *testing.T) {
 			d := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				if begun {
+					_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
 					_ = http.NewResponseController(w).Flush()
 				}
 				close(arrived)

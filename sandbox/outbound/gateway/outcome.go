@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -43,12 +44,14 @@ func (g *Gateway) verdict(c *call, said string) (Kind, string, bool) {
 		return Aborted, "The model call was cancelled.", false
 	case c.ctx.Err() != nil && !ended:
 		return Cancelled, "The agent gave up waiting for the model.", false
+	case c.err != nil && c.limit.final:
+		return g.badStatus(c, said)
 	case c.err != nil:
 		return g.noAnswer(c)
 	case c.status >= 300:
-		return g.badStatus(c.status, said)
+		return g.badStatus(c, said)
 	case c.body == nil || c.body.err != nil && !ended:
-		return Broken, fmt.Sprintf("The answer of the model at %s broke off%s.", host, WillRetry), true
+		return Broken, fmt.Sprintf("The answer of the model at %s broke off%s.", host, g.retries()), true
 	case said != "":
 		return Broken, fmt.Sprintf("The model at %s failed while answering: %s.", host, said), true
 	}
@@ -59,7 +62,17 @@ func (g *Gateway) verdict(c *call, said string) (Kind, string, bool) {
 // ended its turn it is not true any more.
 const WillRetry = "; the agent will retry"
 
-func (g *Gateway) badStatus(status int, said string) (Kind, string, bool) {
+// retries is the words for what agents do after a failure that may pass.
+func (g *Gateway) retries() string {
+	if g.opts.Retries {
+		return WillRetry
+	}
+	return ""
+}
+
+func (g *Gateway) badStatus(c *call, said string) (Kind, string, bool) {
+	status := c.status
+	said = compacted(said)
 	root := g.endpoint.root
 	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	because := ""
@@ -76,9 +89,9 @@ func (g *Gateway) badStatus(status int, said string) (Kind, string, bool) {
 	case status == 404:
 		return NotFound, fmt.Sprintf("The model endpoint %s does not know the model or the path (%s)%s; check LLM_HOST and the model's name.", root, text, because), false
 	case status == 429:
-		return RateLimited, fmt.Sprintf("The model endpoint %s wants fewer requests (%s)%s.", root.Host, text, WillRetry), true
+		return RateLimited, fmt.Sprintf("The model endpoint %s wants fewer requests (%s)%s%s.", root.Host, text, because, c.limit.words(g.opts.Retries)), !c.limit.final
 	case status >= 500:
-		return ServerError, fmt.Sprintf("The model endpoint %s failed (%s)%s%s.", root.Host, text, because, WillRetry), true
+		return ServerError, fmt.Sprintf("The model endpoint %s failed (%s)%s%s.", root.Host, text, because, c.limit.words(g.opts.Retries)), !c.limit.final
 	}
 	return Rejected, fmt.Sprintf("The model endpoint %s rejected the request (%s)%s.", root.Host, text, because), false
 }
@@ -89,8 +102,13 @@ func (g *Gateway) noAnswer(c *call) (Kind, string, bool) {
 	if _, ok := errors.AsType[*http.MaxBytesError](c.err); ok {
 		return Refused, refused(g.tooLarge()), false
 	}
-	if no, ok := errors.AsType[*refusal](c.err); ok {
+	if no, ok := errors.AsType[*refusal](c.err); ok && no.code == pausedCode {
+		return Paused, no.message, false
+	} else if ok {
 		return Refused, refused(no.message), false
+	}
+	if no, ok := errors.AsType[*noAnswer](c.err); ok {
+		return Rejected, strings.ToUpper(no.why[:1]) + no.why[1:] + ".", false
 	}
 	if errors.Is(c.err, errRedirect) {
 		return Rejected, fmt.Sprintf("The model endpoint %s redirects to %s (%d); set LLM_HOST to the final address.", root, c.target, c.status), false

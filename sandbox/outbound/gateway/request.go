@@ -132,7 +132,7 @@ func (g *Gateway) examine(c *call, r *http.Request) error {
 		return &refusal{http.StatusBadRequest, "invalid_request", err.Error() + ": a policy decides about models here"}
 	}
 	if err == nil {
-		c.stream, c.event.Model = a.stream, a.model
+		c.stream, c.asks, c.event.Model = a.stream, a.stream, a.model
 	}
 	if err := g.permit(c, r, a.model); err != nil {
 		return err

@@ -166,6 +166,7 @@ func (in *incarnation) begin(ctx context.Context) error {
 	for _, text := range said {
 		in.notice(text)
 	}
+	in.place.Model.Proceed()
 	return in.k.tell(loop.Command{Type: loop.CommandBegin})
 }
 
@@ -208,6 +209,8 @@ func modelEvent(e gateway.Event) (told loop.ModelEvent, ok bool) {
 		return told, false
 	case gateway.Finished:
 		told.OK = true
+	case gateway.Paused:
+		told.Paused, told.Error = true, e.Message
 	default:
 		told.Error = e.Message
 	}

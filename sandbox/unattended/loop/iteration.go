@@ -44,6 +44,7 @@ type iteration struct {
 	metered telemetry.Usage // what the gateway saw
 	silent  int             // calls in a row that the model did not answer
 	silence string          // what the last one of them was answered
+	storm   string          // why the gateway lets no call out any more
 }
 
 // iterate runs one iteration. An error means that the loop cannot go on.
@@ -217,6 +218,9 @@ func (it *iteration) model(m ModelEvent) {
 		}
 	}
 	switch {
+	case m.Paused:
+		it.storm = m.Error
+		it.cancel(errStorm)
 	case m.OK:
 		it.silent, it.silence = 0, ""
 	case telemetry.Unanswered(m.Status):
@@ -243,6 +247,8 @@ func (it *iteration) judge(ctx context.Context, exit telemetry.Exit, err error) 
 		usage.Cost = max(usage.Cost, cost)
 	}
 	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStorm):
+		v = telemetry.Verdict{Outcome: telemetry.AgentError, Reason: it.storm}
 	case errors.Is(cause, errModel):
 		v = telemetry.ModelFailed(0, it.silence)
 	case errors.Is(cause, errTime), errors.Is(cause, errIdle):
@@ -287,6 +293,9 @@ func (l *Loop) finish(it *iteration, v telemetry.Verdict) {
 		l.saved.Messages = l.saved.Messages[n-int(min(l.saved.Heard-it.heard, int64(n))):]
 	}
 	l.next = l.follow(v, time.Now())
+	if it.storm != "" {
+		l.saved.Paused, l.saved.Reason, l.steps = true, it.storm+" See what is wrong, then resume", 0
+	}
 	if done != "" {
 		l.next = decision{state: telemetry.Done, reason: done}
 	}

@@ -104,6 +104,7 @@ var (
 	errTime      = errors.New("the time of one iteration is over")
 	errIdle      = errors.New("the agent has said nothing for too long")
 	errModel     = errors.New("the model does not answer")
+	errStorm     = errors.New("the agent calls the model and comes no further")
 	errLimit     = errors.New("a limit of the run is reached")
 )
 

@@ -491,6 +491,21 @@ func TestModelEventsEndTheIteration(t *testing.T) {
 	}, sleeps)
 }
 
+// A run whose agent calls the model and comes no further is paused, and says why.
+func TestStorm(t *testing.T) {
+	looping(t, Start{}, func(r *run) {
+		time.Sleep(time.Second)
+		r.Do(Command{Type: CommandModel, Model: &ModelEvent{Paused: true, Error: "The agent came no further."}})
+		time.Sleep(time.Hour)
+		if st := r.state(); r.iterations() != 1 || st.State != telemetry.Paused || !strings.Contains(st.Reason, "came no further. See what is wrong, then resume") {
+			t.Errorf("%d iterations, then %+v", r.iterations(), st)
+		}
+		if !r.kept().Paused {
+			t.Error("that it is paused is not kept")
+		}
+	}, sleeps)
+}
+
 func write(t *testing.T, workspace, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(workspace, name), []byte(text), 0o600); err != nil {

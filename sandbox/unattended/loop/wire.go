@@ -107,6 +107,9 @@ type ModelEvent struct {
 	OK     bool   `json:"ok"`
 	Status int    `json:"status,omitempty"`
 	Error  string `json:"error,omitempty"`
+	// Paused says that the gateway lets no call out any more, because the agent came no
+	// further with them; Error says it in words.
+	Paused bool `json:"paused,omitempty"`
 	// Usage is what the call used, where the answer said so.
 	Usage *telemetry.Usage `json:"usage,omitempty"`
 }
@@ -128,7 +131,8 @@ type Limits struct {
 	Iteration Seconds `json:"iteration,omitempty"`
 	// Idle is how long an iteration may print nothing; 0 is DefaultIdle.
 	Idle Seconds `json:"idle,omitempty"`
-	// Tokens and Cost are what all iterations may use together.
+	// Tokens and Cost are what all iterations may use together. A run that is started with
+	// neither gets DefaultTokens.
 	Tokens int64   `json:"tokens,omitempty"`
 	Cost   float64 `json:"cost,omitempty"`
 	// Failures is after how many failed iterations in a row the run is paused; 0 is

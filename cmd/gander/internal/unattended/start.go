@@ -159,6 +159,9 @@ func startRun(ctx context.Context, a *cli.App, args []string, f startFlags, give
 		return a.PrintJSON(run)
 	case !f.follow:
 		fmt.Fprintln(a.Out, run.RunID)
+		if f.tokens == 0 && run.Limits.Tokens > 0 {
+			fmt.Fprintf(a.Err, "The run may use %s tokens, as no limit was given; --max-tokens sets another one.\n", countOf(run.Limits.Tokens))
+		}
 		fmt.Fprintf(a.Err, "%s works in %s; watch it: gander loop logs -f, or %s\n", run.Agent, cli.ShortDir(run.Workspace), c.URL())
 		return nil
 	}
