@@ -31,6 +31,9 @@ func TestChangesByCommands(t *testing.T) {
 			if i < 0 || shown.Content[i].OldText != texts[0] || shown.Content[i].NewText != texts[1] {
 				t.Errorf("%s is not shown as changed: %+v", name, shown)
 			}
+			if !slices.ContainsFunc(shown.Content, func(c shownItem) bool { return strings.Contains(c.Content.Text, name) }) {
+				t.Errorf("%s is not named: %+v", name, shown)
+			}
 			if !slices.ContainsFunc(shown.Locations, func(l shownItem) bool { return l.Path == filepath.Join(project, name) }) {
 				t.Errorf("%s is not among the locations: %+v", name, shown.Locations)
 			}
@@ -50,7 +53,7 @@ func TestChangesByCommands(t *testing.T) {
 			t.Errorf("a.txt holds %q", got)
 		}
 		w.write(project, "a.txt", "one\n2\n")
-		if got := s.prompt("/undo").done("end_turn").text(); !strings.Contains(got, "modified a.txt") {
+		if got := s.prompt("/undo").done("end_turn").text(); !strings.Contains(got, "put a.txt back as it was") || !strings.Contains(got, "removed d/new.txt, which the turn had created") {
 			t.Errorf("/undo says %q", got)
 		}
 		if got := w.read(filepath.Join(project, "a.txt")); got != "one\ntwo\n" {

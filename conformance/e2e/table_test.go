@@ -73,6 +73,9 @@ var table = map[string]row{
 	"TestHostIsAskedFor":    {in(gooseLocal), all},
 	"TestBudgetIsUsedUp":    {in(gooseLocal, opencodeLocal), all},
 	"TestModelIsNotAllowed": {in(gooseLocal), all},
+	"TestStorms":            {in(gooseLocal, opencodeLocal), all},
+	"TestLimitIsSaid":       {in(gooseLocal, opencodeLocal), all},
+	"TestProjectMoves":      {in(gooseLocal), all},
 	"TestCanaries":          {in(gooseLocal), all},
 	"TestGitIsHidden":       {in(gooseLocal, gooseDocker), all},
 	// Loops: those of TestLoops and TestPage run side by side, two by two.

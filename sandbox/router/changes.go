@@ -222,7 +222,7 @@ func escapePath(p changes.Path) (string, bool) {
 const (
 	maxShownFiles = 30
 	maxShownText  = 512 << 10 // bytes of old and new text together
-	maxNamedFiles = 100
+	maxNamedFiles = 1000
 )
 
 // show is a tool call with the differences that no tool call of the agent showed;
@@ -230,7 +230,7 @@ const (
 func (c *comparer) show(ctx context.Context, found *changes.Turn, shown shownDiffs) json.RawMessage {
 	var content []json.RawMessage
 	locations := []map[string]string{} // the schema wants a list, also of none
-	var named []string
+	var named []string                 // every file, as what is shown as a difference has no name in some editors
 	size, count := 0, 0
 	for _, f := range found.Files() {
 		path := filepath.Join(c.s.cwd, filepath.FromSlash(string(f.Path)))
@@ -245,8 +245,12 @@ func (c *comparer) show(ctx context.Context, found *changes.Turn, shown shownDif
 		count++
 		fits := isText && f.Kind != changes.Renamed && before != after && utf8.ValidString(path) &&
 			len(content) < maxShownFiles && size+len(before)+len(after) <= maxShownText
+		name := f.String()
+		if isText && !fits && f.Kind != changes.Renamed && before != after {
+			name += fmt.Sprintf(" (%d bytes before, %d after: too much to be shown here; /diff shows more)", len(before), len(after))
+		}
+		named = append(named, name)
 		if !fits {
-			named = append(named, f.String())
 			continue
 		}
 		size += len(before) + len(after)
@@ -277,7 +281,7 @@ func titleFor(count int, found *changes.Turn) string {
 	return fmt.Sprintf("%d more files changed in this turn", count)
 }
 
-// enumerate names what is not shown as a difference, in bounds.
+// enumerate names the files that changed, in bounds.
 func enumerate(named, notes []string) string {
 	if more := len(named) - maxNamedFiles; more > 0 {
 		named = append(slices.Clone(named[:maxNamedFiles]), fmt.Sprintf("… and %d more", more))
@@ -399,6 +403,9 @@ func commandUndo(ctx context.Context, call commandCall) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := call.s.stillThere(); err != nil {
+		return "", err
+	}
 	hold, stop := context.WithTimeout(ctx, editorTime)
 	defer stop()
 	release, err := call.s.r.holdNames(hold, undoTime)
@@ -425,7 +432,7 @@ func describeUndone(done *changes.Undone) string {
 			fmt.Fprintf(&b, "- … and %d more\n", len(done.Restored)-i)
 			break
 		}
-		fmt.Fprintf(&b, "- %s\n", c.String())
+		fmt.Fprintf(&b, "- %s\n", c.Undone())
 	}
 	for _, s := range done.Skipped {
 		b.WriteString("\n" + s + "\n")

@@ -122,7 +122,7 @@ func TestChangesByCommandsAreShownAtTheEnd(t *testing.T) {
 	if created.Path != filepath.Join(p.dir, "new.txt") || created.OldText != nil || created.NewText != "new\n" {
 		t.Errorf("new.txt: %+v", created)
 	}
-	if rest.Content.Text != "modified image" {
+	if rest.Content.Text != "modified a.txt\nmodified image\ncreated new.txt" {
 		t.Errorf("the rest: %+v", rest)
 	}
 	if len(got.Locations) != 2 || got.Locations[0].Path != a.Path {
@@ -270,11 +270,11 @@ func TestDiffAndUndo(t *testing.T) {
 	}
 	p.write(t, "new.txt", "new\n")
 	before := p.journal.count("hold")
-	want("/undo", "created new.txt")
+	want("/undo", "removed new.txt, which the turn had created")
 	if held, released := p.journal.count("hold")-before, p.journal.count("release"); held != 1 || released != held+before {
 		t.Errorf("names in the sandbox were held %d times and released %d times", held, released)
 	}
-	want("/undo", "modified a.txt")
+	want("/undo", "put a.txt back as it was")
 	if _, err := os.Stat(filepath.Join(p.dir, "new.txt")); err == nil || p.read(t, "a.txt") != "one\ntwo\n" {
 		t.Errorf("a.txt says %q, new.txt: %v", p.read(t, "a.txt"), err)
 	}
@@ -299,12 +299,12 @@ func TestUndoWithoutAHold(t *testing.T) {
 		t.Errorf("it says %q, and a.txt is %q", said, p.read(t, "a.txt"))
 	}
 	_ = p.driver.last().Close()
-	if said := undo(); !strings.Contains(said, "modified a.txt") || p.read(t, "a.txt") != "one\ntwo\n" {
+	if said := undo(); !strings.Contains(said, "put a.txt back as it was") || p.read(t, "a.txt") != "one\ntwo\n" {
 		t.Errorf("it says %q, and a.txt is %q", said, p.read(t, "a.txt"))
 	}
 	p.turnUpdates(t, "go")
 	p.driver.isolated, p.driver.holdErr = false, errors.New("no rules")
-	if said := undo(); !strings.Contains(said, "modified a.txt") {
+	if said := undo(); !strings.Contains(said, "put a.txt back as it was") {
 		t.Errorf("it says %q", said)
 	}
 }
@@ -385,7 +385,7 @@ func TestAnUndoThatIsCancelledTooLate(t *testing.T) {
 		<-undo.ctx.Done()
 	}
 	p.wantStop(t, p.id, "/undo", acp.StopCancelled)
-	if said := p.said(p.id); !strings.Contains(said, "modified a.txt") || p.read(t, "a.txt") != "one\ntwo\n" {
+	if said := p.said(p.id); !strings.Contains(said, "put a.txt back as it was") || p.read(t, "a.txt") != "one\ntwo\n" {
 		t.Errorf("a.txt says %q; said is %s", p.read(t, "a.txt"), said)
 	}
 }

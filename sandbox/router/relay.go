@@ -34,6 +34,7 @@ type relay struct {
 	shown shownDiffs         // what the turn's tool calls have shown
 	was   wholeTexts         // what the turn found and has written as a whole
 	use   shownUse
+	heard heard
 }
 
 func newRelay(b *backend) *relay {
@@ -48,7 +49,7 @@ func (r *relay) begin(t *turn, before *changes.Before) {
 	detach := context.AfterFunc(r.b.ctx, cancel)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn, r.ctx, r.shown = t, ctx, shownDiffs{}
+	r.turn, r.ctx, r.shown, r.heard = t, ctx, shownDiffs{}, heard{}
 	r.was = wholeTexts{files: r.s.files, before: before, written: map[string]*string{}}
 	r.stop = func() { detach(); cancel() }
 }
@@ -141,6 +142,7 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 		r.s.log.Debug("dropped an update that says something as the person")
 		return
 	}
+	r.heard.see(kind, n.Update)
 	rec := sessions.Update{Update: n.Update}
 	if kind == "tool_call" || kind == "tool_call_update" {
 		sent, err := r.tool(kind, n.Update)

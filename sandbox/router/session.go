@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -73,6 +74,8 @@ type session struct {
 	weaker  []string           // what the sandbox lacks in which an agent was started last
 	halted  string             // why no prompt is answered; empty when they are
 	closed  bool               // nothing starts any more
+	place   os.FileInfo        // the directory cwd, when the session was opened
+	offered os.FileInfo        // what is in its place and was not agreed to
 
 	permissions   string // PermissionsAsk, ...
 	asked         permissionsAsked
@@ -114,6 +117,7 @@ func newSession(r *Router, id acp.SessionID, cwd string, dirs []string, set sett
 		homes:       map[string]bool{},
 		calls:       newCallIDs(),
 	}
+	s.place, _ = os.Stat(cwd) // it was there a moment ago; else the first prompt says so
 	s.leaks = newLeaks(s)
 	s.compareFiles(r.opts.Changes)
 	s.servers = &servers{s: s}

@@ -34,7 +34,8 @@ type spare struct {
 	agent  sandbox.Agent
 	driver sandbox.Driver
 	spec   sandbox.Spec
-	dir    string // what it has on the host
+	dir    string      // what it has on the host
+	place  os.FileInfo // its working directory
 	sb     sandbox.Sandbox
 	user   atomic.Pointer[sandbox.Spec] // what its user would have made; nil until it is taken
 	taken  chan struct{}
@@ -138,6 +139,9 @@ func (sp *spare) open(r *Router, b *backend) error {
 		return err
 	}
 	sp.dir = dir
+	if sp.place, err = os.Stat(b.s.cwd); err != nil {
+		return errors.Join(err, registry.RemoveDir(dir))
+	}
 	home := filepath.Join(dir, homeDir)
 	if err = os.Mkdir(home, 0o700); err == nil {
 		sp.spec, err = b.place.Fit(home)
@@ -229,7 +233,11 @@ func (p *spares) take(a sandbox.Agent, d sandbox.Driver, cwd string) *spare {
 }
 
 func (sp *spare) suits(a sandbox.Agent, d sandbox.Driver, cwd string) bool {
-	return sp.agent.Name() == a.Name() && sp.driver.Name() == d.Name() && sp.spec.WorkingDir == cwd
+	if sp.agent.Name() != a.Name() || sp.driver.Name() != d.Name() || sp.spec.WorkingDir != cwd {
+		return false
+	}
+	now, err := os.Stat(cwd)
+	return err == nil && os.SameFile(now, sp.place)
 }
 
 // close ends what waits.

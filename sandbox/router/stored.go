@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -266,10 +267,13 @@ func (s *session) busy() bool {
 // suits checks what a client says of a session against what it is.
 func (r *Router) suits(ctx context.Context, info *sessions.Info, q stored) error {
 	if _, err := directory("cwd", q.cwd); err != nil {
+		if _, gone := os.Stat(q.cwd); filepath.IsAbs(q.cwd) && errors.Is(gone, os.ErrNotExist) {
+			return acp.InvalidParams(fmt.Sprintf("the project %s of session %s is not there any more; to go on with the conversation where the project is now, fork the session into that directory (session/fork)", q.cwd, q.id), map[string]any{"sessionId": q.id, "cwd": q.cwd})
+		}
 		return err
 	}
 	if err := info.CheckDir(q.cwd); err != nil {
-		return acp.InvalidParams(err.Error(), map[string]any{"sessionId": q.id, "cwd": info.WorkingPath})
+		return acp.InvalidParams(err.Error()+"; session/fork goes on with its conversation in another directory", map[string]any{"sessionId": q.id, "cwd": info.WorkingPath})
 	}
 	if q.meta.session == "" {
 		return nil

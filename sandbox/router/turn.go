@@ -105,6 +105,9 @@ func (t *turn) run() (*acp.PromptResponse, error) {
 		resp = t.obey()
 	default:
 		if err = t.s.stopped(); err == nil {
+			err = t.s.stillThere()
+		}
+		if err == nil {
 			resp, err = t.answer()
 		}
 		if why := t.s.leaks.TakeStop(); why != "" { // the turn has ended before it was ended
@@ -172,6 +175,7 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	case err != nil:
 		return nil, acp.Internal(fmt.Sprintf("the agent was not asked: %v", err), nil)
 	}
+	b.place.Model.Proceed()
 	before := t.s.files.begin(t)
 	b.relay.begin(t, before)
 	t.s.showPending(t.ctx)
@@ -184,6 +188,9 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	t.given(b)
 	resp, err := t.ask(b, mark, prompt)
 	t.known(b)
+	if err == nil && t.ctx.Err() == nil {
+		b.sayWordless(resp)
+	}
 	reason := ""
 	switch {
 	case t.ctx.Err() != nil:

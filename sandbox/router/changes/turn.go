@@ -219,3 +219,16 @@ func plural(n int, one, many string) string {
 
 // Host is the absolute path of a change, for an editor.
 func (t *Turn) Host(p Path) string { return path.Join(t.Root, string(p)) }
+
+// Undone says what undoing the change did to the file.
+func (c *Change) Undone() string {
+	switch c.Kind {
+	case Created:
+		return "removed " + c.Path.String() + ", which the turn had created"
+	case Deleted:
+		return "brought back " + c.Path.String() + ", which the turn had deleted"
+	case Renamed:
+		return fmt.Sprintf("moved %s back to %s", c.Path, c.From)
+	}
+	return "put " + c.Path.String() + " back as it was before the turn"
+}

@@ -163,7 +163,7 @@ func undoTurn(ctx context.Context, a *cli.App, tree *changes.Tree, info sessions
 		return err
 	}
 	for _, c := range done.Restored {
-		fmt.Fprintf(a.Out, "undone: %s\n", c.String())
+		fmt.Fprintf(a.Out, "undone: %s\n", c.Undone())
 	}
 	for _, s := range done.Skipped {
 		fmt.Fprintln(a.Err, s)
