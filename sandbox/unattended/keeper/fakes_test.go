@@ -404,5 +404,6 @@ type fakeModel struct{}
 
 func (fakeModel) Dial(context.Context) (net.Conn, error) { return nil, errors.New("no model here") }
 func (fakeModel) Token() string                          { return "stand-in" }
+func (fakeModel) Proceed()                               {}
 func (fakeModel) AbortInFlight()                         {}
 func (fakeModel) Close() error                           { return nil }
