@@ -27,7 +27,7 @@ func rawModel(t *testing.T, kind, body string) (host string, calls *atomic.Int64
 	return s.URL, calls
 }
 
-// Whatever a model's endpoint sends, a turn ends after a few calls: with the text where
+// A turn ends after a few calls, whatever the model's endpoint sends: with the text where
 // there was one, else with words that say what is wrong.
 func TestStorms(t *testing.T) {
 	const (

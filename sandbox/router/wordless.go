@@ -8,7 +8,7 @@ import (
 	"gander.dev/gander/acp"
 )
 
-// heard is what came of the agent since its last tool call.
+// heard holds what came of the agent since its last tool call.
 type heard struct{ text, thought, failed bool }
 
 func (h *heard) see(kind string, update json.RawMessage) {

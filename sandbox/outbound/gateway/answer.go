@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// noAnswer is why an answer with a status of success is none, in a sentence.
+// noAnswer says in a sentence why an answer with a status of success is none.
 type noAnswer struct{ why string }
 
 func (n *noAnswer) Error() string { return n.why }
 
-// noAnswerStatus is what an answer that is none becomes. Agents stop at it.
+// noAnswerStatus takes the place of an answer that is none. Agents stop at it.
 const noAnswerStatus = http.StatusBadRequest
 
 // An answerReader passes the answer of a chat completion on as agents need it. Some call the
@@ -33,13 +33,13 @@ type answerReader struct {
 	said   said
 }
 
-// said is what was read of an answer.
+// said holds what was read of an answer.
 type said struct {
 	text, thought, finished, failed, done bool
 	unknown                               bool // it has events of a form that is not known here
 
 	calls map[int]*saidCall
-	// sum is of what the answer says, to tell it from another one.
+	// sum digests what the answer says, to tell it from another one.
 	sum digest
 }
 
@@ -80,7 +80,7 @@ func (c *call) answered(res *http.Response, host string, body io.Reader) (*answe
 	return a, nil
 }
 
-// first is the first byte of the answer that is no blank.
+// first returns the first byte of the answer that is no blank.
 func (a *answerReader) first() (byte, error) {
 	if mark, _ := a.r.Peek(3); string(mark) == "\xef\xbb\xbf" {
 		_, _ = a.r.Discard(len(mark))
@@ -117,7 +117,7 @@ func isField(begin []byte) bool {
 	})
 }
 
-// kindOf says what a body is that is no answer.
+// kindOf names the kind of a body that is no answer.
 func kindOf(res *http.Response, begin []byte) string {
 	if kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); bytes.HasPrefix(begin, []byte("<")) || kind == "text/html" {
 		return "a web page"
@@ -232,7 +232,7 @@ func (a *answerReader) take(event []byte) error {
 	return nil
 }
 
-// dataOf is the data of an event.
+// dataOf returns the data of an event.
 func dataOf(event []byte) []byte {
 	var data []byte
 	for line := range bytes.Lines(event) {
@@ -264,7 +264,7 @@ func (a *answerReader) close() error {
 	return nil
 }
 
-// wireChoice is a choice of an answer, in a stream or as a whole.
+// wireChoice holds a choice of an answer, in a stream or as a whole.
 type wireChoice struct {
 	Delta, Message *wireSaid
 	FinishReason   *string `json:"finish_reason"`
@@ -351,7 +351,7 @@ func (s *said) part(p *wireSaid) {
 	}
 }
 
-// reason is the finish_reason that agents know for one that the endpoint has given; empty
+// reason returns the finish_reason that agents know for one that the endpoint has given; empty
 // is none.
 func (s *said) reason(given string) (string, error) {
 	switch strings.ToLower(given) {
@@ -376,7 +376,7 @@ func (s *said) reason(given string) (string, error) {
 	return "tool_calls", nil
 }
 
-// withReason is a chunk with another finish_reason in its first choice.
+// withReason returns a chunk with another finish_reason in its first choice.
 func withReason(data []byte, reason string) []byte {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -421,7 +421,7 @@ func (a *answerReader) whole() error {
 	return a.close()
 }
 
-// asChunk is a completion as the chunk of a stream.
+// asChunk returns a completion as the chunk of a stream.
 func asChunk(data []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// longWait is how long an endpoint may ask an agent to wait that the agent waits for. When
-// it asks for more, or says that a quota is used up, agents would be silent for as long, or
+// longWait bounds the wait that an endpoint may ask of an agent. When it asks for more, or says that a quota is used up, agents would be silent for as long, or
 // try again in vain; they get an error at which they stop.
 const longWait = time.Minute
 
-// limit is what an endpoint says with 429 or 503 of when it answers again.
+// limit holds an endpoint's words with 429 or 503 about when it answers again.
 type limit struct {
 	wait  time.Duration // zero: it did not say
 	until time.Time
@@ -50,7 +49,7 @@ func limitOf(res *http.Response, said []byte, now time.Time) limit {
 	return l
 }
 
-// usedUp is how endpoints say that waiting a moment does not help.
+// usedUp finds the words of endpoints for a quota that is used up: waiting a moment does not help.
 var usedUp = regexp.MustCompile(`(?i)insufficient_quota|exceeded your current quota|billing|out of credits|daily (quota|limit)|quota exceeded`)
 
 // words say when the endpoint answers again, and what the agent does.
@@ -77,7 +76,7 @@ func (l limit) words(retries bool) string {
 	return text + WillRetry
 }
 
-// A limited is an answer about a limit that the agent is not to wait for.
+// A limited stands for an answer about a limit that the agent is not to wait for.
 type limited struct{ status int }
 
 func (l *limited) Error() string { return "the endpoint has limited " + strconv.Itoa(l.status) }
@@ -99,10 +98,10 @@ func (c *call) peekLimit(res *http.Response, b *observedBody) error {
 	return nil
 }
 
-// overflow is how endpoints say that a conversation is too long.
+// overflow finds the words of endpoints for a conversation that is too long.
 var overflow = regexp.MustCompile(`(?i)context[_ ]length|context window|maximum context|too many tokens|prompt is too long|input is too long|exceeds? the (available )?context`)
 
-// compacted adds the way out to what an endpoint says of a conversation that is too long.
+// compacted adds the way out to an endpoint's words for a conversation that is too long.
 func compacted(said string) string {
 	if overflow.MatchString(said) {
 		return said + "; the conversation is too long for the model: /compact has the agent go on with a summary"

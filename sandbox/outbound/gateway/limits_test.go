@@ -9,7 +9,7 @@ import (
 	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
-// What an endpoint says of a limit is passed on with what the agent will do: it waits for
+// The person reads what an endpoint says of a limit and what the agent will do: it waits for
 // a moment, and gets an error at which it stops when it would wait for long or in vain.
 func TestLimitsInWords(t *testing.T) {
 	tests := []struct {

@@ -62,7 +62,7 @@ func (g *Gateway) verdict(c *call, said string) (Kind, string, bool) {
 // ended its turn it is not true any more.
 const WillRetry = "; the agent will retry"
 
-// retries is the words for what agents do after a failure that may pass.
+// retries returns the words for what agents do after a failure that may pass.
 func (g *Gateway) retries() string {
 	if g.opts.Retries {
 		return WillRetry

@@ -45,7 +45,7 @@ func (d *digest) text(kind byte, text string) {
 	_, _ = d.h.Write([]byte(text))
 }
 
-// sum is empty for an answer that said nothing.
+// sum returns nothing for an answer that said nothing.
 func (d *digest) sum() string {
 	if d.h == nil {
 		return ""
@@ -54,13 +54,13 @@ func (d *digest) sum() string {
 }
 
 const (
-	// sameCalls is how often an agent may send one request again without learning anything
+	// sameCalls bounds how often an agent may send one request again without learning anything
 	// new, in sameTime. It is twice as often as agents try again after errors.
 	sameCalls = 12
 	sameTime  = 2 * time.Minute
-	// sameAnswers is how often the model may say the same again, whatever it was asked.
+	// sameAnswers bounds how often the model may say the same again, whatever it was asked.
 	sameAnswers = 250
-	// rememberedCalls is of how many different requests it is known.
+	// rememberedCalls bounds the requests of which it is known.
 	rememberedCalls = 16
 	// pausedDelay holds up calls of an agent that goes on calling when it is paused.
 	pausedDelay = time.Second
@@ -76,7 +76,7 @@ type progress struct {
 	paused   string         // why no call goes out; empty while they do
 }
 
-// sameRequest is a request that was sent at least once.
+// sameRequest counts a request that was sent at least once.
 type sameRequest struct {
 	sum     string
 	since   time.Time
@@ -99,7 +99,7 @@ func (p *progress) why() string {
 	return p.paused
 }
 
-// hold refuses a call while the session is paused, after a moment.
+// pausedCall refuses a call while the session is paused, after a moment.
 func (g *Gateway) pausedCall(c *call) error {
 	why := g.progress.why()
 	if why == "" {
@@ -153,7 +153,7 @@ func (p *progress) ended(request, answer string, now time.Time) {
 	}
 }
 
-// sumOf is of a request without its numbers, as agents write the time into what is else the
+// sumOf returns the sum of a request without its numbers, as agents write the time into what is else the
 // same. A conversation that goes on has more in it.
 func sumOf(data []byte) string {
 	if len(data) == 0 {
