@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// noAnswer says in a sentence why an answer with a status of success is none.
+// noAnswer says in a sentence why an answer with a status of success is none. Numbers are not
+// in it, as that of a port: opencode takes 429 or 500 in an error for a reason to try again.
 type noAnswer struct{ why string }
 
 func (n *noAnswer) Error() string { return n.why }
@@ -26,7 +27,6 @@ const noAnswerStatus = http.StatusBadRequest
 // know. What is complete is closed with one; what says nothing becomes an error.
 type answerReader struct {
 	r      *bufio.Reader
-	host   string
 	ready  []byte // to be delivered
 	err    error  // after ready
 	passed bool   // something was delivered already, so that it cannot be answered with a status
@@ -57,8 +57,8 @@ const (
 
 // answered makes the answer to a call that asks for a stream one that agents can take, or fails
 // with a *noAnswer. It returns when the answer has begun to say something.
-func (c *call) answered(res *http.Response, host string, body io.Reader) (*answerReader, error) {
-	a := &answerReader{r: bufio.NewReaderSize(body, 64<<10), host: host, said: said{calls: map[int]*saidCall{}}}
+func (c *call) answered(res *http.Response, body io.Reader) (*answerReader, error) {
+	a := &answerReader{r: bufio.NewReaderSize(body, 64<<10), said: said{calls: map[int]*saidCall{}}}
 	first, err := a.first()
 	switch {
 	case err != nil:
@@ -68,7 +68,7 @@ func (c *call) answered(res *http.Response, host string, body io.Reader) (*answe
 	case isField(a.peek()):
 		err = a.begin()
 	default:
-		err = &noAnswer{fmt.Sprintf("%s answers with %s where the model's answer should be; check LLM_HOST and the model's name", host, kindOf(res, a.peek()))}
+		err = &noAnswer{fmt.Sprintf("the endpoint answers with %s where the model's answer should be; check LLM_HOST and the model's name", kindOf(res, a.peek()))}
 	}
 	if err != nil {
 		return a, err
@@ -106,7 +106,7 @@ func (a *answerReader) peek() []byte {
 }
 
 func (a *answerReader) nothing() error {
-	return &noAnswer{"the model at " + a.host + " answered with nothing: no text, no tool call"}
+	return &noAnswer{"the model answered with nothing: no text, no tool call"}
 }
 
 // isField reports whether a body begins as a stream of events does.
@@ -216,7 +216,7 @@ func (a *answerReader) take(event []byte) error {
 	default:
 		changed, err := a.said.chunk(text)
 		if err != nil {
-			return &noAnswer{fmt.Sprintf("the model at %s %v", a.host, err)}
+			return &noAnswer{"the model " + err.Error()}
 		}
 		if changed != nil {
 			event = slices.Concat([]byte("data: "), changed, []byte("\n\n"))
@@ -253,7 +253,7 @@ func (a *answerReader) close() error {
 		reason, err := s.reason("")
 		switch {
 		case err != nil:
-			return &noAnswer{fmt.Sprintf("the model at %s %v", a.host, err)}
+			return &noAnswer{"the model " + err.Error()}
 		case !s.any():
 			return a.nothing()
 		}
@@ -406,10 +406,10 @@ func (a *answerReader) whole() error {
 	changed, err := a.said.chunk(data)
 	switch {
 	case err != nil:
-		return &noAnswer{fmt.Sprintf("the model at %s %v", a.host, err)}
+		return &noAnswer{"the model " + err.Error()}
 	case a.said.failed:
 		b := observedBody{tail: data}
-		return &noAnswer{fmt.Sprintf("the model at %s failed: %s", a.host, cmp.Or(b.message(), "it says no reason"))}
+		return &noAnswer{"the model failed: " + cmp.Or(b.message(), "it says no reason")}
 	case !a.said.any() && !a.said.finished:
 		return a.nothing()
 	}

@@ -236,7 +236,7 @@ func (g *Gateway) receive(res *http.Response) error {
 	c.body.r = countedReader{g.mask.body(res.Body, res.StatusCode < 300), &c.body.usage}
 	if c.isStream() && res.StatusCode < 300 {
 		var err error
-		if c.answer, err = c.answered(res, g.endpoint.root.Host, c.body.r); err != nil {
+		if c.answer, err = c.answered(res, c.body.r); err != nil {
 			c.body.err = err
 			return err
 		}
@@ -300,7 +300,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if _, ok := errors.AsType[*limited](err); ok && c.ctx.Err() == nil {
-		writeError(w, http.StatusPaymentRequired, "limit", g.outcome(c).Message)
+		writeError(w, http.StatusPaymentRequired, "stopped", limitedText)
 		return
 	}
 	if no, ok := errors.AsType[*noAnswer](err); ok && c.ctx.Err() == nil {

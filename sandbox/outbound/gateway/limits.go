@@ -81,6 +81,10 @@ type limited struct{ status int }
 
 func (l *limited) Error() string { return "the endpoint has limited " + strconv.Itoa(l.status) }
 
+// limitedText is for the agent. The person is told more; opencode would take the number of
+// the status, or words for a limit, for a reason to try again.
+const limitedText = "the model takes no calls for longer than an agent waits; the person has been told why and until when"
+
 // peekLimit reads what an endpoint says with a refusal for now, and gives the body back.
 func (c *call) peekLimit(res *http.Response, b *observedBody) error {
 	data := make([]byte, tailSize)
