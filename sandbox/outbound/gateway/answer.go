@@ -36,7 +36,7 @@ type answerReader struct {
 // said holds what was read of an answer.
 type said struct {
 	text, thought, finished, failed, done bool
-	unknown                               bool // it has events of a form that is not known here
+	unknown                               bool // it has events that say nothing, or nothing that is known here
 
 	calls map[int]*saidCall
 	// sum digests what the answer says, to tell it from another one.
@@ -211,6 +211,7 @@ func (a *answerReader) take(event []byte) error {
 	case len(event) > longestEvent:
 		a.said.text = true
 	case len(text) == 0:
+		a.said.unknown = true // a sign of life, which agents wait for
 	case string(text) == "[DONE]":
 		return a.close()
 	default:

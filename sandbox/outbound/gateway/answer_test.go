@@ -42,7 +42,7 @@ func TestUnusualAnswers(t *testing.T) {
 		{"tools that are none", "", end("tool_calls") + done, 400, "asks for a tool and names none", ""},
 		{"no choices", "", `data: {"choices":[]}` + "\n\n" + done, 400, "answered with nothing", ""},
 		{"only the end", "", done, 400, "answered with nothing", ""},
-		{"only a remark", "", ": wait\n\n", 400, "answered with nothing", ""},
+		{"only a remark", "", ": wait\n\n", 200, "answered with nothing", ""},
 		{"nothing", "", "", 400, "answered with nothing", ""},
 		{"no text", "", end("stop") + done, 200, "", "stop"},
 		{"web page", "text/html", "<html><body>Sign in</body></html>", 400, "answers with a web page", ""},
