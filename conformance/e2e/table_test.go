@@ -74,7 +74,6 @@ var table = map[string]row{
 	"TestBudgetIsUsedUp":    {in(gooseLocal, opencodeLocal), all},
 	"TestModelIsNotAllowed": {in(gooseLocal), all},
 	"TestStorms":            {in(gooseLocal, opencodeLocal), all},
-	"TestLimitIsSaid":       {in(gooseLocal, opencodeLocal), all},
 	"TestProjectMoves":      {in(gooseLocal), all},
 	"TestCanaries":          {in(gooseLocal), all},
 	"TestGitIsHidden":       {in(gooseLocal, gooseDocker), all},
