@@ -25,6 +25,20 @@ type Agent interface {
 	Open(ctx context.Context, sb Sandbox, p SessionParams) (AgentSession, error)
 }
 
+// A Member is an Agent that runs the program of another one under a name of its own.
+type Member interface {
+	// Program is the name of the agent that has the program; Name where it is the same.
+	Program() string
+}
+
+// ProgramOf returns the name of the agent whose program an agent runs.
+func ProgramOf(a Agent) string {
+	if m, ok := a.(Member); ok {
+		return m.Program()
+	}
+	return a.Name()
+}
+
 // A ToolUser is an Agent that can use gander's developer server instead of its own
 // tools: it honours SessionParams.Developer.
 type ToolUser interface {

@@ -19,7 +19,7 @@ func (a *Agent) OneShot(_ context.Context, sb sandbox.Sandbox, p sandbox.Session
 		return sandbox.Command{}, err
 	}
 	return sandbox.Command{
-		Args: OneShotArgs(s.Command...),
+		Args: acpagent.Instructed(s.Instructions, OneShotArgs(s.Command...)),
 		Env:  environment(s, sb.Info().Home, p.ModelAddr, p.ModelToken, cmp.Or(p.Model, s.Model), mode),
 		Dir:  p.WorkingDir,
 	}, nil

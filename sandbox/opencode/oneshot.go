@@ -32,7 +32,7 @@ func (a *Agent) OneShot(ctx context.Context, sb sandbox.Sandbox, p sandbox.Sessi
 	if err != nil {
 		return sandbox.Command{}, err
 	}
-	return sandbox.Command{Args: OneShotArgs(mode, acpagent.Variable(env, "TMPDIR"), s.Command...), Env: env, Dir: p.WorkingDir}, nil
+	return sandbox.Command{Args: acpagent.Instructed(s.Instructions, OneShotArgs(mode, acpagent.Variable(env, "TMPDIR"), s.Command...)), Env: env, Dir: p.WorkingDir}, nil
 }
 
 // freshTemporary runs a command with an empty directory for temporary files: every start

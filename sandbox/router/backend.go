@@ -227,7 +227,7 @@ func (b *backend) spec() sandbox.Spec {
 	s := b.s
 	spec := sandbox.Spec{
 		ID: s.sandboxID(b.agent), WorkingDir: s.cwd, Mounts: slices.Clone(b.agent.Mounts()),
-		Labels: map[string]string{"agent": b.agent.Name(), "session": string(s.id)},
+		Labels: map[string]string{"agent": b.agent.Name(), "program": sandbox.ProgramOf(b.agent), "session": string(s.id)},
 	}
 	for _, d := range s.dirs {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: d, Writable: !s.r.onlyRead(d), Ruled: true})

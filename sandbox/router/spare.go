@@ -160,7 +160,7 @@ func (sp *spare) open(r *Router, b *backend) error {
 // whoever takes it.
 func (sp *spare) own(spec sandbox.Spec, id string) sandbox.Spec {
 	spec.ID = id
-	spec.Labels = map[string]string{"agent": sp.agent.Name(), "session": string(sp.id)}
+	spec.Labels = map[string]string{"agent": sp.agent.Name(), "program": sandbox.ProgramOf(sp.agent), "session": string(sp.id)}
 	spec.Doors = slices.Clone(spec.Doors)
 	for i := range spec.Doors {
 		name := spec.Doors[i].Name

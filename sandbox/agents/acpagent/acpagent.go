@@ -42,6 +42,8 @@ type Options struct {
 	// StartTime is how long the agent may take from its start to an open session.
 	// Default 1 min.
 	StartTime time.Duration
+	// Instructions are put in front of the first prompt of a conversation that is not resumed.
+	Instructions string
 	// Leave is how long Close waits for an agent that ends by itself, and ends what
 	// it has started, when its input is closed. 0: it is killed at once.
 	Leave time.Duration
@@ -75,6 +77,7 @@ type Session struct {
 	own       atomic.Pointer[acp.SessionID] // id as soon as it is known
 	replaying atomic.Bool                   // updates are history and not passed on
 	replayed  words                         // what was said in it
+	told      atomic.Bool                   // the agent has had its instructions
 
 	// mu guards what follows.
 	mu         sync.Mutex
@@ -245,6 +248,9 @@ func (s *Session) State() sandbox.AgentState {
 
 // Prompt implements sandbox.AgentSession.
 func (s *Session) Prompt(ctx context.Context, prompt []acp.ContentBlock) (*acp.PromptResponse, error) {
+	if text := s.opts.Instructions; text != "" && !s.resumed && !s.told.Swap(true) {
+		prompt = append([]acp.ContentBlock{acp.TextBlock(text)}, prompt...)
+	}
 	resp, err := s.conn.Prompt(ctx, &acp.PromptRequest{SessionID: s.id, Prompt: prompt})
 	if err != nil {
 		return nil, s.explain(ctx, err)

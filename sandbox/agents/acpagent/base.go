@@ -1,6 +1,7 @@
 package acpagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,14 @@ type Settings struct {
 	Model, Mode string
 	// Mounts are the host paths the program needs, such as its own directory.
 	Mounts []sandbox.Mount
+	// Instructions are put in front of the first prompt of a conversation.
+	Instructions string
 }
 
 // BaseOptions are optional.
 type BaseOptions struct {
+	// Name is the agent's word for --agent, where it has another one than its program.
+	Name  string
 	Trace func(dir acp.Direction, line []byte) // frames between gander and the agent
 	Log   *slog.Logger
 }
@@ -42,22 +47,26 @@ type BaseOptions struct {
 // Defaults and Open, which are made of State, In and Start.
 type Base struct {
 	BaseOptions
-	name     string
+	program  string
 	settings func() (Settings, error)
 }
 
-// NewBase returns the base of the agent of a name. It asks for its settings each
+// NewBase returns the base of an agent that runs a program. It asks for its settings each
 // time it needs them, so that a changed configuration counts for the next session.
 // An error of settings is shown to people as it is.
-func NewBase(name string, settings func() (Settings, error), o BaseOptions) Base {
+func NewBase(program string, settings func() (Settings, error), o BaseOptions) Base {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return Base{BaseOptions: o, name: name, settings: settings}
+	o.Name = cmp.Or(o.Name, program)
+	return Base{BaseOptions: o, program: program, settings: settings}
 }
 
 // Name implements sandbox.Agent.
-func (b *Base) Name() string { return b.name }
+func (b *Base) Name() string { return b.BaseOptions.Name }
+
+// Program implements sandbox.Member.
+func (b *Base) Program() string { return b.program }
 
 // Check implements sandbox.Agent.
 func (b *Base) Check(context.Context) error {
@@ -117,7 +126,7 @@ func (b *Base) In(sb sandbox.Sandbox, p *sandbox.SessionParams) (Settings, error
 // Start is Open with what Base knows. In an image that lacks the program it says
 // so.
 func (b *Base) Start(ctx context.Context, sb sandbox.Sandbox, s Settings, p sandbox.SessionParams, o Options) (*Session, error) {
-	o.Name, o.Trace, o.Log = b.name, b.Trace, b.Log
+	o.Name, o.Trace, o.Log, o.Instructions = b.Name(), b.Trace, b.Log, s.Instructions
 	o.Command.Dir = p.WorkingDir
 	sess, err := Open(ctx, sb, p, o)
 	if s.Missing != nil && errors.Is(err, fs.ErrNotExist) {

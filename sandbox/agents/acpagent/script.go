@@ -56,3 +56,12 @@ func firstBytes(r io.Reader, limit int64) string {
 	}
 	return string(out)
 }
+
+// Instructed returns a command that reads instructions before what comes on its stdin.
+func Instructed(instructions string, command []string) []string {
+	if instructions == "" {
+		return command
+	}
+	const join = `text=$0; { printf '%s\n\n' "$text"; cat; } | "$@"`
+	return append([]string{"sh", "-c", join, instructions}, command...)
+}

@@ -14,6 +14,7 @@ import (
 // The labels of a Spec that name the container.
 const (
 	agentLabel   = "agent"
+	programLabel = "program" // the agent whose image it is, where that is another one
 	sessionLabel = "session"
 )
 

@@ -53,7 +53,7 @@ func (d *Driver) plan(spec sandbox.Spec) (plan, error) {
 	}
 	p := plan{
 		spec: spec, project: proj, user: proj.Owner, warnings: proj.Owner.Warnings, created: time.Now().UTC(),
-		image: d.options.Image(spec.Labels[agentLabel]), home: homeInside(spec, proj), command: []string{imageProgram, supervise.Verb},
+		image: d.options.Image(cmp.Or(spec.Labels[programLabel], spec.Labels[agentLabel])), home: homeInside(spec, proj), command: []string{imageProgram, supervise.Verb},
 	}
 	if p.rules, err = supervise.ReadRules(spec, proj.Path); err != nil {
 		return plan{}, err

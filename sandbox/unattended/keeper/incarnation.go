@@ -231,7 +231,7 @@ func (in *incarnation) spec() sandbox.Spec {
 	k, run := in.k, in.k.asked()
 	return sandbox.Spec{
 		ID: k.dir.SandboxID(), WorkingDir: run.Workspace, Mounts: k.o.Agent.Mounts(),
-		Labels: map[string]string{"agent": run.Agent, "session": run.SessionID, RunLabel: run.RunID, SessionLabel: run.SessionID},
+		Labels: map[string]string{"agent": run.Agent, "program": sandbox.ProgramOf(k.o.Agent), "session": run.SessionID, RunLabel: run.RunID, SessionLabel: run.SessionID},
 	}
 }
 
@@ -266,7 +266,7 @@ func (in *incarnation) prepare(ctx context.Context) (loop.Start, []string, error
 		return loop.Start{}, nil, err
 	}
 	return loop.Start{
-		RunID: run.RunID, Agent: run.Agent, Workspace: run.Workspace, Run: loop.AgentCommand{Args: cmd.Args, Env: cmd.Env},
+		RunID: run.RunID, Agent: run.Agent, Program: sandbox.ProgramOf(k.o.Agent), Workspace: run.Workspace, Run: loop.AgentCommand{Args: cmd.Args, Env: cmd.Env},
 		Limits: run.Limits, Pace: run.Pace, Admitted: true,
 	}, info.Environment(append(sandbox.PlainEnvironment(info.Home), "LANG=C.UTF-8")), nil
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o ServeOptions) err
 
 // loop makes the loop of a start.
 func (o ServeOptions) loop(start Start, output func(Output)) (*Loop, error) {
-	parser := o.Parsers[start.Agent]
+	parser := o.Parsers[cmp.Or(start.Program, start.Agent)]
 	if parser == nil {
 		return nil, fmt.Errorf("there is no unattended loop with the agent %q; there is one with each of: %s", start.Agent, strings.Join(slices.Sorted(maps.Keys(o.Parsers)), ", "))
 	}

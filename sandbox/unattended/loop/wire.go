@@ -63,6 +63,8 @@ const Heartbeat = 5 * time.Second
 type Start struct {
 	RunID string `json:"runId"`
 	Agent string `json:"agent"`
+	// Program is the agent whose program it runs; empty when that is its own.
+	Program string `json:"program,omitempty"`
 	// Workspace is where the agent works, absolute, as the sandbox has it.
 	Workspace string `json:"workspace"`
 	// Bootstrap says who the agent is; empty is gander's own text.

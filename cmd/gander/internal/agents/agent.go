@@ -1,4 +1,4 @@
-// Package agents lists and tries the agents and the endpoints of their models.
+// Package agents makes, lists and tries the agents and the endpoints of their models.
 package agents
 
 import (
@@ -19,13 +19,13 @@ import (
 	"gander.dev/gander/sandbox/confine"
 )
 
-// Command returns the command gander agent.
-func Command(a *cli.App) *cobra.Command {
+// Command returns the command gander agent; run is gander run.
+func Command(a *cli.App, run *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "list, test and install agents",
+		Short: "make, list, test and install agents",
 	}
-	cmd.AddCommand(agentList(a), agentTest(a), install.Command(a))
+	cmd.AddCommand(agentList(a), agentInfo(a), agentCreate(a), agentSet(a), agentDelete(a), agentRun(a, run), agentImport(a), agentTest(a), install.Command(a))
 	cli.Group(cmd)
 	return cmd
 }
@@ -37,13 +37,23 @@ type agentRow struct {
 	Command []string `json:"command,omitempty"`
 	// Missing says what is and how to get it.
 	Missing string `json:"missing,omitempty"`
+	// What the agent's manifest says, where it has one.
+	Provider    string   `json:"provider,omitempty"`
+	Endpoint    string   `json:"endpoint,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Tags        []string `json:"tags,omitempty"`
+	CanReceive  *bool    `json:"canReceive,omitempty"`
+	Manifest    string   `json:"manifest,omitempty"`
 }
 
 func agentList(a *cli.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "the agents, and what each still needs",
+		Use:   "list",
+		Short: "the agents, and what each still needs",
+		Long: `list shows the agents that can be chosen: those that gander brings, those of
+config.json, and those that have manifests. One whose manifest is wrong is hidden, and
+is shown with the line that is wrong.`,
 		Example: "  gander agent list\n  gander agent list --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +67,10 @@ func agentList(a *cli.App) *cobra.Command {
 				if !r.Ready {
 					state = "not ready: " + r.Missing
 				}
-				fmt.Fprintf(w, "%s\t%s\n", r.Name, state)
+				if r.Provider != "" && r.Provider != r.Name {
+					state = r.Provider + ", " + state
+				}
+				fmt.Fprintf(w, "%s\t%s\n", r.Name, cli.Printable(state))
 			}
 			return w.Flush()
 		},
@@ -70,11 +83,18 @@ func agentRows(ctx context.Context, a *cli.App) []agentRow {
 	var rows []agentRow
 	for _, ag := range wire.New(a).Agents() {
 		r := agentRow{Name: ag.Name(), Ready: true}
+		if m := a.Config.Manifest(ag.Name()); m != nil {
+			r.Provider, r.Endpoint, r.Description, r.Tags, r.Manifest = m.Provider, m.Endpoint, m.Description, m.Tags, m.Path
+			r.CanReceive = &m.Delegation.CanReceive
+		}
 		r.Command, _ = a.Config.FindAgent(ag.Name()) // Check says what is wrong with it
 		if err := ag.Check(ctx); err != nil {
 			r.Ready, r.Missing = false, err.Error()
 		}
 		rows = append(rows, r)
+	}
+	for _, p := range a.Config.TeamProblems() {
+		rows = append(rows, agentRow{Name: p.Agent, Missing: p.Error(), Manifest: p.Path})
 	}
 	return rows
 }

@@ -23,8 +23,10 @@ func (c *Config) AgentDir(name string) string {
 // comes before the agent's own arguments. It is the variable GANDER_<NAME>_CMD
 // (words as a shell splits them, quotes and backslashes honoured), else
 // agents.<name>.command of the user's file, else the program of that name on
-// PATH, else the one installed under AgentDir. The error names the fix.
+// PATH, else the one installed under AgentDir. Of an agent that a manifest has it is that
+// of its program. The error names the fix.
 func (c *Config) FindAgent(name string) ([]string, error) {
+	name = c.Program(name)
 	variable := "GANDER_" + variablePrefix(name) + "_CMD"
 	if value := c.env[variable]; strings.TrimSpace(value) != "" {
 		words, err := splitWords(value)

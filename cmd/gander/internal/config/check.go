@@ -17,7 +17,7 @@ import (
 // only at those that the file has set.
 func (d *decoder) check(c *Config) {
 	if d.wasSet("agent") && c.Agent != "" {
-		if why := notOneOf(c.Agent, strings.Join(c.AgentNames(), ",")); why != "" {
+		if why := c.NotAgent(c.Agent); why != "" {
 			d.failAt("agent", errors.New(why))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/team/roster"
 )
 
 // Names of files and variables that others need to mention.
@@ -64,6 +65,8 @@ type Config struct {
 	project []byte // the project's file
 	holds   *policy.Effective
 	sources map[string]string // the file that set a key
+	team    []roster.Manifest
+	wrong   []roster.Problem // of manifests
 }
 
 // Changes is what is kept of a project's files, for showing and undoing what turns did.

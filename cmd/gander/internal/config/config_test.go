@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/team/roster"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -308,8 +309,8 @@ func checkSchema(t *testing.T, path string, s map[string]any, typ reflect.Type, 
 	switch typ.Kind() {
 	case reflect.Map:
 		names, _ := s["propertyNames"].(map[string]any)
-		if path == "agents" && names["pattern"] != agentName.String() {
-			t.Errorf("%s: schema names %q, want %q", path, names["pattern"], agentName)
+		if path == "agents" && names["pattern"] != roster.IDPattern {
+			t.Errorf("%s: schema names %q, want %q", path, names["pattern"], roster.IDPattern)
 		}
 		checkSchema(t, path+".*", s["additionalProperties"].(map[string]any), typ.Elem(), "")
 	case reflect.Struct:

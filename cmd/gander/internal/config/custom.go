@@ -10,6 +10,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/redact"
 	"gander.dev/gander/sandbox/agents"
+	"gander.dev/gander/sandbox/team/roster"
 )
 
 func isBuiltIn(name string) bool {
@@ -17,20 +18,24 @@ func isBuiltIn(name string) bool {
 	return is
 }
 
-// reserved are names that gander keeps for agents of its own.
-func reserved() []string { return []string{"auto", "gander", "none", "orchestrator"} }
-
-// agentName is what an agent's name looks like: it is a flag's value, part of a
-// file's name and of variables' names.
-var agentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-
-// AgentNames are the agents that can be chosen, in the order they are offered.
-func (c *Config) AgentNames() []string { return append(agents.Names(), c.CustomAgents()...) }
+// AgentNames are the agents that can be chosen, in the order they are offered: those that
+// gander knows, those that the user's file adds, those of manifests.
+func (c *Config) AgentNames() []string {
+	names := append(agents.Names(), c.CustomAgents()...)
+	for _, m := range c.team {
+		if !slices.Contains(names, m.ID) {
+			names = append(names, m.ID)
+		}
+	}
+	return names
+}
 
 // CustomAgents are the agents that the user's file adds, sorted by name. Their
 // commands are complete, with placeholders that sandbox/agents/custom fills in.
 func (c *Config) CustomAgents() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), isBuiltIn)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), func(name string) bool {
+		return isBuiltIn(name) || len(c.Agents[name].Command) == 0
+	})
 }
 
 // variablePrefix begins the names of an agent's variables.
@@ -41,7 +46,7 @@ func variablePrefix(name string) string {
 // mayBeAgent fails for a key of agents that is neither an agent we know nor the
 // entry of another one, which says how that is started.
 func (d *decoder) mayBeAgent(m member) bool {
-	if isBuiltIn(m.key) {
+	if isBuiltIn(m.key) || slices.Contains(d.team, m.key) {
 		return true
 	}
 	path := join("agents", m.key)
@@ -51,10 +56,8 @@ func (d *decoder) mayBeAgent(m member) bool {
 		d.unknown(m, "agents", agents.Names())
 	case !starts:
 		d.fail(m.offset, path, `unknown agent; known here: %s, and any that has a "command", like ["/opt/agent", "--acp"]`, strings.Join(agents.Names(), ", "))
-	case !agentName.MatchString(m.key):
-		d.fail(m.offset, path, "%q cannot be an agent's name; want small letters, digits and dashes, beginning with a letter, at most 32 characters", m.key)
-	case slices.Contains(reserved(), m.key):
-		d.fail(m.offset, path, "the name %q is gander's own; choose another one", m.key)
+	case roster.CheckID(m.key) != "":
+		d.fail(m.offset, path, "%s", roster.CheckID(m.key))
 	default:
 		return true
 	}

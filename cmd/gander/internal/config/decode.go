@@ -14,7 +14,8 @@ import (
 // person sees all of them at once.
 type decoder struct {
 	file    string
-	project bool // the file is a project's
+	project bool     // the file is a project's
+	team    []string // the names of manifests
 	data    []byte
 	errs    []error
 	places  map[string]int // offset of each value that was set, by path

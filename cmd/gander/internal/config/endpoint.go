@@ -39,6 +39,7 @@ type Endpoint struct {
 func (c *Config) Endpoint(agent string) (Endpoint, error) {
 	key, noKey := c.Key()
 	e := Endpoint{APIKey: key.Value, KeySource: key.Source, Headers: c.Model.Headers, Model: c.model(agent)}
+	agent = c.Program(agent)
 	source, host := c.env.first(hostVariables(agent)...)
 	if host == "" {
 		source, host = "model.host", c.Model.Host
@@ -107,8 +108,9 @@ func modelVariable(agent string) string {
 	return variablePrefix(agent) + "_MODEL"
 }
 
-// model is the model for an agent: flag, environment, then the project's file and the
-// user's, in each the agent's own setting before the general one.
+// model is the model for an agent: flag, environment, manifest, then the project's file and
+// the user's, in each the agent's own setting before the general one. Where nothing is said of
+// an agent that a manifest has, what is said of its program counts.
 func (c *Config) model(agent string) string {
 	model, _ := c.modelFrom(agent)
 	return model
@@ -122,6 +124,16 @@ func (c *Config) ModelSource(agent string) string {
 }
 
 func (c *Config) modelFrom(agent string) (model, source string) {
+	if program := c.Program(agent); program != agent && c.o.Flags.Model == "" {
+		m, own := c.Manifest(agent), "agents."+agent+".model"
+		name, variable := c.env.first(modelVariable(agent))
+		for _, m := range [][2]string{{variable, name}, {m.Model, "model in " + m.Path}, {c.Agents[agent].Model, own + " in " + c.SetIn(own)}} {
+			if m[0] != "" {
+				return m[0], m[1]
+			}
+		}
+		agent = program
+	}
 	name, variable := c.env.first(modelVariable(agent))
 	known, _ := agents.Find(agent)
 	variable = strings.TrimPrefix(variable, known.ModelPrefix) // names the provider that gander sets up
@@ -129,6 +141,9 @@ func (c *Config) modelFrom(agent string) (model, source string) {
 	set := [][2]string{{c.Agents[agent].Model, own + " in " + c.SetIn(own)}, {c.Model.Model, general + " in " + c.SetIn(general)}}
 	if project := filepath.Join(c.o.ProjectDir, ProjectFile); c.SetIn(general) == project && c.SetIn(own) != project {
 		slices.Reverse(set)
+	}
+	if m := c.Manifest(agent); m != nil {
+		set = slices.Insert(set, 0, [2]string{m.Model, "model in " + m.Path})
 	}
 	for _, m := range append([][2]string{{c.o.Flags.Model, "--model"}, {variable, name}}, set...) {
 		if m[0] != "" {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"syscall"
 
 	"gander.dev/gander/sandbox/rules/policy"
@@ -56,6 +55,7 @@ func load(o Options, user *file) (*Config, error) {
 		return nil, err
 	}
 	c.Home, c.NoColor = home, c.env["NO_COLOR"] != ""
+	c.team, c.wrong = c.Roster().Read()
 	files := c.filesSum()
 	if user == nil {
 		user = readFile(c.userPath())
@@ -75,6 +75,7 @@ func load(o Options, user *file) (*Config, error) {
 		return nil, err
 	}
 	c.mergePolicy()
+	c.checkTeam()
 	c.keyFile = readKeyFile(c.Model.APIKeyFile)
 	c.seen = c.keyFile.sum(files)
 	if err := c.checkHidden(); err != nil {
@@ -171,7 +172,7 @@ func (c *Config) read(path string, f *file, project bool) error {
 		e.File = path
 		return e
 	}
-	d := decoder{file: path, project: project, data: data, places: map[string]int{}}
+	d := decoder{file: path, project: project, team: c.teamNames(), data: data, places: map[string]int{}}
 	c.Policy = policy.Policy{} // each file has a layer of its own
 	d.decode(root, "", reflect.ValueOf(c).Elem(), "")
 	if project {
@@ -264,9 +265,14 @@ func (c *Config) readFlags() error {
 		}
 		f.LogFile = path
 	}
+	if f.Agent != "" {
+		if why := c.NotAgent(f.Agent); why != "" {
+			return &Error{Path: "--agent", Reason: why}
+		}
+		c.Agent = f.Agent
+	}
 	c.Sandbox.AllowWeaker = c.Sandbox.AllowWeaker || f.AllowWeaker
 	return apply([]setting{
-		{"--agent", f.Agent, &c.Agent, strings.Join(c.AgentNames(), ",")},
 		{"--sandbox", f.Sandbox, &c.Sandbox.Driver, enumOf(Sandbox{}, "Driver")},
 		{"--log-level", f.LogLevel, &c.Log.Level, enumOf(Log{}, "Level")},
 		{"--log-format", f.LogFormat, &c.Log.Format, enumOf(Log{}, "Format")},

@@ -101,7 +101,7 @@ func (c *Config) CheckReadOnlyPaths() error {
 // CheckAgentPaths is CheckReadOnlyPaths for those that an agent's sandboxes see besides.
 func (c *Config) CheckAgentPaths(agent string) error {
 	key := "agents." + agent + ".readOnlyPaths"
-	for _, path := range c.Agents[agent].ReadOnlyPaths {
+	for _, path := range c.AgentSettings(agent).ReadOnlyPaths {
 		if err := checkShown(key+" in "+c.SetIn(key), path); err != nil {
 			return err
 		}

@@ -178,6 +178,9 @@ func (c *Config) watched() []string {
 	if c.Model.APIKeyFile != "" {
 		dirs = append(dirs, directories(c.Model.APIKeyFile)...)
 	}
+	for _, m := range c.team {
+		dirs = append(dirs, filepath.Dir(m.Path))
+	}
 	return dirs
 }
 
@@ -208,5 +211,7 @@ func (c *Config) filesSum() [sha256.Size]byte {
 	for _, f := range files {
 		fmt.Fprintf(h, "%d %v\n%s", len(f.data), f.err, f.data)
 	}
+	team, wrong := c.Roster().Read()
+	fmt.Fprintf(h, "%+v %+v", team, wrong)
 	return [sha256.Size]byte(h.Sum(nil))
 }

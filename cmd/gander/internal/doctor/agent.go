@@ -25,12 +25,32 @@ import (
 	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
-// examinedAgents are the one that answers by default and those that are installed.
+// examinedAgents are the one that answers by default and those that are installed; of those
+// with manifests their programs are.
 func examinedAgents(a *cli.App) []string {
 	return slices.DeleteFunc(a.Config.AgentNames(), func(name string) bool {
 		_, err := a.Config.FindAgent(name)
-		return err != nil && name != a.Config.Agent
+		return (err != nil || a.Config.Program(name) != name) && name != a.Config.Agent
 	})
+}
+
+// examineTeam says which manifests are wrong.
+func examineTeam(a *cli.App) Check {
+	team, problems := a.Config.Team(), a.Config.TeamProblems()
+	c := Check{ID: checkTeam, State: CheckOK, What: fmt.Sprintf("%d agents have manifests", len(team))}
+	var said []string
+	for i := range problems {
+		said = append(said, problems[i].Error())
+	}
+	for _, m := range team {
+		for _, warning := range m.Warnings {
+			said = append(said, m.Path+": "+warning)
+		}
+	}
+	if len(said) > 0 {
+		c.State, c.What, c.Next = checkWarn, strings.Join(said, "; "), "correct that; an agent whose manifest is wrong is hidden"
+	}
+	return c
 }
 
 // examineAgent starts an agent in its sandbox, with whatever model: it is not called.

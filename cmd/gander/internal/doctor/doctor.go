@@ -62,6 +62,7 @@ const (
 	checkNetwork   = "sandbox.network"
 	checkKill      = "sandbox.kill"
 	checkEnd       = "sandbox.end"
+	checkTeam      = "agents"
 	checkAgent     = "agent." // and the agent's name
 	checkVersion   = ".version"
 	checkModel     = "model." // and the agent's name
@@ -260,6 +261,7 @@ func examine(ctx context.Context, a *cli.App, report func(Check)) {
 	if chosen := wire.ChosenDriver(a.Config.Sandbox.Driver, runtime.GOOS); chosen != local.Name && runtime.GOOS == "linux" {
 		report(examineClosed(ctx, a, local.Name, nil))
 	}
+	report(examineTeam(a))
 	for _, name := range examinedAgents(a) {
 		c := show.During(a, "starting "+name, func() Check { return examineAgent(ctx, a, name) })
 		report(unneeded(a, name, c))

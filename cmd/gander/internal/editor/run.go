@@ -135,7 +135,7 @@ func ready(ctx context.Context, c *show.Terminal, w *wire.Wiring) (cwd string, e
 		answers = c.Prepared.Info.Agent
 	}
 	if c.Flags.Holds {
-		_, err = askingModes(answers)
+		_, err = askingModes(c, answers)
 	}
 	return cwd, err
 }

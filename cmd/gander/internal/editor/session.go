@@ -110,8 +110,8 @@ func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string
 }
 
 // askingModes returns the modes in which an agent does nothing unasked.
-func askingModes(agent string) ([]string, error) {
-	known, _ := agents.Find(agent)
+func askingModes(c *show.Terminal, agent string) ([]string, error) {
+	known, _ := agents.Find(c.App.Config.Program(agent))
 	if len(known.AskingModes) == 0 {
 		return nil, cli.UsageError("gander knows no mode in which the agent %s asks before it acts, so that --approve would not hold; leave --approve out, or choose %s with --agent", agent, strings.Join(agents.Names(), " or "))
 	}
@@ -128,7 +128,7 @@ func haveAsk(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, id acp.
 	for i := range options {
 		current[options[i].ID] = acpagent.StringValue(&options[i])
 	}
-	modes, err := askingModes(current[optionAgent])
+	modes, err := askingModes(c, current[optionAgent])
 	if err != nil {
 		return err
 	}

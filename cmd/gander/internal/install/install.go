@@ -21,6 +21,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/agents"
+	"gander.dev/gander/sandbox/team/roster"
 )
 
 // Command returns the command gander agent install.
@@ -116,6 +117,9 @@ func writeNPM(dir string) error {
 // replaceDir puts fresh in the place of dir, which may be in use: what runs from
 // the old one goes on.
 func replaceDir(dir, fresh string) error {
+	if err := keepManifest(dir, fresh); err != nil {
+		return err
+	}
 	old := fresh + "-old"
 	if err := os.Rename(dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -124,6 +128,15 @@ func replaceDir(dir, fresh string) error {
 		return errors.Join(err, os.Rename(old, dir))
 	}
 	return os.RemoveAll(old)
+}
+
+// keepManifest puts the manifest in a folder into the one that takes its place.
+func keepManifest(dir, fresh string) error {
+	err := os.Rename(filepath.Join(dir, roster.File), filepath.Join(fresh, roster.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // NPMEnvironment is this environment without what is none of npm's business.

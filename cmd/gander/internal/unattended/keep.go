@@ -73,7 +73,7 @@ func looper(w *wire.Wiring, name string) (keeper.Agent, error) {
 	}
 	once, ok := a.(keeper.Agent)
 	if !ok {
-		return nil, cli.UsageError("%s cannot be run by a loop, which needs an agent that works through one instruction and ends: take one of %v", name, cli.AgentNames())
+		return nil, cli.UsageError("%s cannot be run by a loop, which needs an agent that works through one instruction and ends: take one of %v, or one whose manifest names one of them", name, cli.AgentNames())
 	}
 	return once, nil
 }

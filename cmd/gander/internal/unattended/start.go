@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/drivers"
@@ -77,13 +78,13 @@ without any output; after 5 failed iterations in a row a run pauses.`,
 }
 
 // request is what the flags ask for.
-func (f *startFlags) request() (client.StartRequest, error) {
+func (f *startFlags) request(cfg *config.Config) (client.StartRequest, error) {
 	r := client.StartRequest{
 		Agent: f.agent, Driver: f.sandbox, Model: f.model, Pace: f.pace.Seconds(),
 		Limits: loop.Limits{Iterations: f.iterations, Tokens: f.tokens, Cost: f.cost, Failures: f.failures}, NoBudget: f.noBudget,
 	}
-	if !slices.Contains(cli.AgentNames(), f.agent) {
-		return r, cli.UsageError("--agent %q: an unattended run is one of %s", f.agent, strings.Join(cli.AgentNames(), " or "))
+	if _, is := agents.Find(cfg.Program(f.agent)); !is {
+		return r, cli.UsageError("--agent %q: an unattended run is one of %s, or an agent whose manifest names one of them", f.agent, strings.Join(cli.AgentNames(), " or "))
 	}
 	if f.sandbox != "" && !slices.Contains(drivers.Isolating(), f.sandbox) {
 		return r, cli.UsageError("--sandbox %q: choose %s", f.sandbox, strings.Join(drivers.Isolating(), " or "))
@@ -138,7 +139,7 @@ func startRun(ctx context.Context, a *cli.App, args []string, f startFlags, give
 	if f.agent == "" {
 		f.agent = a.Config.Agent
 	}
-	req, err := f.request()
+	req, err := f.request(a.Config)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func tryAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, model confine.M
 	undo.add(func() { Remove(a, dir) })
 	in, closeSandbox, err := OpenSandbox(ctx, a, Place{
 		Driver: driver, CWD: dir, Name: "test-" + RandomName(), Purpose: "test",
-		Labels: map[string]string{"agent": ag.Name()},
+		Labels: map[string]string{"agent": ag.Name(), "program": sandbox.ProgramOf(ag)},
 		Mounts: ag.Mounts(), doors: []sandbox.Door{{Name: confine.ModelDoor, Dial: model.Dial}},
 	})
 	if err != nil {

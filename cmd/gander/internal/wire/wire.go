@@ -30,6 +30,7 @@ import (
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sandbox/rules/ignore"
 	"gander.dev/gander/sandbox/rules/permit"
+	"gander.dev/gander/sandbox/team/roster"
 	"gander.dev/gander/sessions"
 )
 
@@ -87,10 +88,12 @@ func (w *Wiring) Agents() []sandbox.Agent {
 
 // NewAgent is the agent of a name, which asks for its settings each time it needs them.
 func (w *Wiring) NewAgent(name string, get func() (Settings, error)) sandbox.Agent {
-	if known, is := agents.Find(name); is {
-		return known.New(get, acpagent.BaseOptions{Log: w.Log})
+	program := w.Config().Program(name)
+	o := acpagent.BaseOptions{Name: name, Log: w.Log}
+	if known, is := agents.Find(program); is {
+		return known.New(get, o)
 	}
-	return custom.New(name, get, custom.Options{Log: w.Log})
+	return custom.New(program, get, o)
 }
 
 // Agent finds one by name.
@@ -99,6 +102,9 @@ func (w *Wiring) Agent(name string) (sandbox.Agent, error) {
 		if a.Name() == name {
 			return a, nil
 		}
+	}
+	if p := w.Config().TeamProblem(name); p != nil {
+		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: p}
 	}
 	return nil, cli.UsageError("there is no agent %q in this version of gander; choose one of: %s", name, strings.Join(w.Config().AgentNames(), ", "))
 }
@@ -255,16 +261,17 @@ func settingsOf(cfg *config.Config, name string) (Settings, error) {
 // when the program of this machine is to be used, or nothing is known.
 func imageCommand(cfg *config.Config, name string, command []string, missing error) []string {
 	wrong, _ := errors.AsType[*config.Error](missing)
-	own := cfg.Agents[name].Command
+	program := cfg.Program(name)
+	own := cfg.Agents[program].Command
 	switch {
 	case missing == nil && runtime.GOOS == "linux":
 		return nil
-	case len(own) > 0 && (wrong == nil || wrong.Path == "agents."+name+".command"):
+	case len(own) > 0 && (wrong == nil || wrong.Path == "agents."+program+".command"):
 		return own
 	case missing == nil:
-		return append([]string{name}, command[1:]...)
-	case errors.Is(missing, config.ErrNoAgent) && slices.Contains(cli.AgentNames(), name):
-		return []string{name}
+		return append([]string{program}, command[1:]...)
+	case errors.Is(missing, config.ErrNoAgent) && slices.Contains(cli.AgentNames(), program):
+		return []string{program}
 	}
 	return nil
 }
@@ -276,7 +283,7 @@ func SettingsWith(cfg *config.Config, name string, command []string, endpoint co
 	if err != nil {
 		return Settings{}, err
 	}
-	own := cfg.Agents[name]
+	own := cfg.AgentSettings(name)
 	if err := cfg.CheckAgentPaths(name); err != nil && cfg.Sandbox.Driver != sandbox.Off {
 		return Settings{}, err
 	}
@@ -292,14 +299,38 @@ func SettingsWith(cfg *config.Config, name string, command []string, endpoint co
 		}
 		mounts = append(mounts, ProgramMount(command[0])...)
 	}
-	return Settings{
+	s := Settings{
 		Command: command,
 		Env:     env,
 		Model:   endpoint.Model,
 		Mode:    own.Mode,
 		Mounts:  outermost(mounts, cfg.Sandbox.ReadOnlyPaths),
-	}, nil
+	}
+	return s, employ(cfg, name, &s)
 }
+
+// employ gives an agent what its manifest says of it.
+func employ(cfg *config.Config, name string, s *Settings) error {
+	m := cfg.Manifest(name)
+	if m == nil {
+		return nil
+	}
+	s.Instructions = m.Instructions
+	if m.WorkspaceAccess != roster.WorkspaceInternal {
+		return nil
+	}
+	dir, err := cfg.Roster().MakeWorkspace(name)
+	if err != nil {
+		return fmt.Errorf("making the workspace of %s: %w; %s", name, err, cli.HomeAdvice)
+	}
+	s.Mounts = append(s.Mounts, sandbox.Mount{Path: dir, Writable: true, Ruled: true})
+	s.Env = append(s.Env, WorkspaceVariable+"="+dir)
+	s.Instructions = strings.TrimSpace(s.Instructions + "\n\nThe directory " + dir + " is your own, also in " + WorkspaceVariable + ": what you leave there is there the next time, in any project.")
+	return nil
+}
+
+// WorkspaceVariable is the variable in which an agent finds the directory of its own.
+const WorkspaceVariable = "GANDER_WORKSPACE"
 
 // systemBundles are where systems keep their CA certificates.
 func systemBundles() []string {
