@@ -14,6 +14,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"time"
 
 	"gander.dev/gander/sandbox/rules/policy"
@@ -59,6 +60,9 @@ type Spec struct {
 	// Doors are the only ways out: each is a loopback listener inside whose
 	// connections are made on the host by Dial.
 	Doors []Door
+	// Road carries what is connected inside by plain TCP, where the sandbox has a network of
+	// its own; nil carries nothing.
+	Road Road
 	// Rules close files; nil closes none.
 	Rules *Rules
 	// Limits bound what it uses.
@@ -214,6 +218,20 @@ type Mount struct {
 type Door struct {
 	Name string
 	Dial func(context.Context) (net.Conn, error)
+}
+
+// A Road is the way of plain TCP connections out of a sandbox, on the host. Its methods are
+// safe for concurrent use.
+type Road interface {
+	// Known reports whether programs inside may learn that a host leads somewhere: a name
+	// with port 0, or an address with a port. Nothing is looked up.
+	Known(ctx context.Context, host string, port int) bool
+	// Loopback returns the addresses of the host itself that may be reached.
+	Loopback() []netip.AddrPort
+	// Taken hears that something inside listens at one of them, and is reached instead.
+	Taken(at netip.AddrPort)
+	// DialHost decides about a host and connects to it.
+	DialHost(ctx context.Context, host string, port int) (net.Conn, error)
 }
 
 // Info describes a running sandbox.

@@ -3,6 +3,7 @@ package confine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -68,13 +69,7 @@ func (w *Ways) outlet(way Way) *outlet {
 		return found
 	}
 	hosts := hostMemory{w.o.Permissions, way.WorkingDir}
-	made := &outlet{meter: w.meter(way), spent: w.spentFile(way.Session), book: egress.NewBook(func(address string) bool {
-		allowed, err := hosts.allows(address)
-		if err != nil {
-			way.Notice("warning", fmt.Sprintf("Whether you have allowed %s for this project is not known: %v.", address, err))
-		}
-		return allowed
-	}, func(address string) error {
+	made := &outlet{meter: w.meter(way), spent: w.spentFile(way.Session), book: egress.NewBook(func(address string) error {
 		err := hosts.add(address)
 		if err != nil {
 			way.Notice("warning", fmt.Sprintf("That %s is always allowed holds for this session only: %v.", address, err))
@@ -109,29 +104,52 @@ func modelOptions(p policy.Model, meter *gateway.Meter, leaks *Leaks) gateway.Op
 }
 
 // OpenEgress implements Terms: it opens the way to the hosts that a project's policy
-// allows; nil when it is the model only. A way on which nobody can be asked about hosts
-// knows none that a person has allowed before either.
+// allows, and that the person has allowed for it. Where these are none it tells of what is
+// refused, and is no proxy, see Proxied.
 func (w *Ways) OpenEgress(way Way) (Egress, error) {
 	p, err := w.Policy(way.WorkingDir)
-	if err != nil || !p.Network.Open() {
+	if err != nil {
 		return nil, err
 	}
 	rules, err := egress.ParseRules(p.Network.Allow, p.Network.Presets)
 	if err != nil {
 		return nil, fmt.Errorf("policy.network: %w", err)
 	}
-	o := egress.Options{Rules: rules, Ask: way.Ask, Observe: way.Decided, Inspect: leakInspector(way), Log: w.o.Log}
+	var once sync.Once
+	remembered := func() (allowed, denied []egress.Rule) {
+		allowed, denied, err := HostRules(w.o.Permissions, way.WorkingDir)
+		if err != nil {
+			once.Do(func() {
+				way.Notice("warning", fmt.Sprintf("Which hosts you have allowed for this project is not known: %v.", err))
+			})
+		}
+		return allowed, denied
+	}
+	o := egress.Options{
+		Rules: rules, Remembered: remembered, Observe: way.Decided, Inspect: leakInspector(way), Log: w.o.Log,
+		Notice: func(text string) { way.Notice("warning", text) },
+	}
 	if way.Ask != nil {
 		o.Book = w.outlet(way).book
-		o.Notice = func(text string) { way.Notice("warning", text) }
 	}
-	switch {
-	case !p.Network.Ask:
-		o.Ask = nil
-	case !w.o.Asks:
-		o.Ask = func(context.Context, string, int) egress.Answer { return egress.Unasked }
+	if p.Network.Ask && w.o.Asks {
+		o.Ask = way.Ask
 	}
-	return egress.New(o), nil
+	door := egress.New(o)
+	if allowed, _ := remembered(); !p.Network.Open() && len(allowed) == 0 {
+		return roadOnly{door}, nil
+	}
+	return door, nil
+}
+
+// roadOnly is a way out on which nothing is allowed yet. Programs that were told of a proxy
+// would hear from it that they may not, and not that there is no such host.
+type roadOnly struct{ *egress.Door }
+
+// Proxied reports whether programs inside are to be told of a way out as of a proxy.
+func Proxied(e any) bool {
+	_, only := e.(roadOnly)
+	return e != nil && !only
 }
 
 // leakInspector looks at what leaves by connections; nil when nothing is looked for.
@@ -150,17 +168,34 @@ type hostMemory struct {
 	project string
 }
 
-func hostSubject(address string) permit.Subject {
-	return permit.Subject{Kind: permit.KindHost, Tool: "network", Text: address}
+// HostRule returns what is remembered when a person allows or denies the hosts of a rule.
+func HostRule(rule string, allow bool) permit.Rule {
+	title := "connect to " + rule
+	return permit.Rule{Subject: permit.Subject{Kind: permit.KindHost, Tool: "network", Text: rule}, Title: title, Allow: allow, Isolated: true}
 }
 
-func (m hostMemory) allows(address string) (bool, error) {
-	rule, found, err := m.store.Find(m.project, hostSubject(address), true)
-	return found && rule.Allow, err
+// HostRules returns what the person has said about hosts for good, for a project and for all
+// of them.
+func HostRules(store *permit.Store, project string) (allowed, denied []egress.Rule, err error) {
+	for _, of := range []struct{ project, whom string }{{project, "you, for this project"}, {permit.Everywhere, "you, for every project"}} {
+		said, failed := store.Rules(of.project)
+		err = errors.Join(err, failed)
+		for _, s := range said {
+			rule, bad := egress.ParseRule(s.Text)
+			switch {
+			case s.Kind != permit.KindHost || bad != nil:
+			case s.Allow:
+				allowed = append(allowed, rule.By(of.whom))
+			default:
+				denied = append(denied, rule.By(of.whom))
+			}
+		}
+	}
+	return allowed, denied, err
 }
 
 func (m hostMemory) add(address string) error {
-	_, err := m.store.Add(m.project, permit.Rule{Subject: hostSubject(address), Title: "connect to " + address, Allow: true, Isolated: true})
+	_, err := m.store.Add(m.project, HostRule(address, true))
 	return err
 }
 

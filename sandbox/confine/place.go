@@ -50,6 +50,7 @@ type Place struct {
 
 	request Request
 	doors   []sandbox.Door
+	road    sandbox.Road
 }
 
 // A PolicyError says why the policy of a project cannot be kept.
@@ -129,8 +130,11 @@ func (p *Place) openWays() (err error) {
 	if p.Egress, err = r.Terms.OpenEgress(r.Way); err != nil {
 		return err
 	}
-	if p.Egress != nil {
+	if Proxied(p.Egress) {
 		p.doors = append(p.doors, sandbox.Door{Name: EgressDoor, Dial: p.dialEgress})
+	}
+	if road, ok := p.Egress.(sandbox.Road); ok {
+		p.road = waitingRoad{road, r.Way.Leaks}
 	}
 	if r.Doors != nil {
 		p.doors = append(p.doors, r.Doors()...)
@@ -148,6 +152,21 @@ func (p *Place) dialEgress(ctx context.Context) (net.Conn, error) {
 	return p.Egress.Dial(ctx)
 }
 
+// waitingRoad is a road on which nothing leaves before it is known what the closed files hold.
+type waitingRoad struct {
+	sandbox.Road
+	leaks *Leaks
+}
+
+func (w waitingRoad) DialHost(ctx context.Context, host string, port int) (net.Conn, error) {
+	if w.leaks != nil {
+		if err := w.leaks.Wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return w.Road.DialHost(ctx, host, port)
+}
+
 // Fit returns what the sandbox is made of with a home, beside which is the place for
 // git's object stores.
 func (p *Place) Fit(home string) (sandbox.Spec, error) {
@@ -160,6 +179,7 @@ func (p *Place) Fit(home string) (sandbox.Spec, error) {
 	maps.Copy(spec.HomeFiles, p.Policy.Settings.Files)
 	spec.Mounts = slices.Concat(spec.Mounts, p.Policy.Mounts)
 	spec.Doors = slices.Concat(p.doors, spec.Doors)
+	spec.Road = p.road
 	spec.Limits = p.Policy.Bounds()
 	if rules := r.Terms.Rules(); rules != nil {
 		own := *rules

@@ -76,17 +76,30 @@ func TestHostMemory(t *testing.T) {
 	store := permit.Open(t.TempDir())
 	here, there := hostMemory{store, t.TempDir()}, hostMemory{store, t.TempDir()}
 	allowed := func(m hostMemory) bool {
-		ok, err := m.allows("a.example:443")
+		allowed, denied, err := HostRules(store, m.project)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ok
+		return egress.ExplainAll(allowed, denied, "a.example", 443).Allowed
 	}
 	if err := here.add("a.example:443"); err != nil || !allowed(here) || allowed(there) {
 		t.Errorf("%v; here %t, there %t", err, allowed(here), allowed(there))
 	}
 	if n, err := store.Clear(here.project); n != 1 || err != nil || allowed(here) {
 		t.Errorf("taken back: %d, %v, %t", n, err, allowed(here))
+	}
+	for _, step := range []struct {
+		project, rule string
+		allow, here   bool
+	}{
+		{permit.Everywhere, "*.example", true, true},
+		{here.project, "a.example:443", false, false}, // a denial wins
+		{here.project, "a.example:443", true, true},
+		{permit.Everywhere, "a.example", false, false},
+	} {
+		if _, err := store.Add(step.project, HostRule(step.rule, step.allow)); err != nil || allowed(here) != step.here {
+			t.Errorf("%+v: %v, %t", step, err, allowed(here))
+		}
 	}
 }
 
@@ -124,8 +137,12 @@ func TestDecisionsAreHeard(t *testing.T) {
 			t.Errorf("in words: %s", heard[0])
 		}
 	}
-	if door, err := newWays(t.TempDir(), policy.Default()).OpenEgress(way); door != nil || err != nil {
+	door, err := newWays(t.TempDir(), policy.Default()).OpenEgress(way)
+	if err != nil || Proxied(door) || door.(sandbox.Road).Known(t.Context(), "b.example", 0) {
 		t.Errorf("where the policy is the model only: %v, %v", door, err)
+	}
+	if err := door.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -166,6 +167,9 @@ func (sp *spare) own(spec sandbox.Spec, id string) sandbox.Spec {
 		name := spec.Doors[i].Name
 		spec.Doors[i].Dial = func(ctx context.Context) (net.Conn, error) { return sp.dial(ctx, name) }
 	}
+	if spec.Road != nil {
+		spec.Road = spareRoad{sp}
+	}
 	if spec.Rules != nil {
 		rules := *spec.Rules
 		rules.Denied = func(d sandbox.Denial) {
@@ -188,6 +192,41 @@ func (sp *spare) dial(ctx context.Context, door string) (net.Conn, error) {
 	}
 	i := slices.IndexFunc(user.Doors, func(d sandbox.Door) bool { return d.Name == door }) // the doors are the same
 	return user.Doors[i].Dial(ctx)
+}
+
+// spareRoad is the road of whoever takes a spare.
+type spareRoad struct{ sp *spare }
+
+func (r spareRoad) user() sandbox.Road {
+	if user := r.sp.user.Load(); user != nil && user.Road != nil {
+		return user.Road
+	}
+	return nil
+}
+
+func (r spareRoad) Known(ctx context.Context, host string, port int) bool {
+	road := r.user()
+	return road != nil && road.Known(ctx, host, port)
+}
+
+func (r spareRoad) Loopback() []netip.AddrPort {
+	if road := r.user(); road != nil {
+		return road.Loopback()
+	}
+	return nil
+}
+
+func (r spareRoad) Taken(at netip.AddrPort) {
+	if road := r.user(); road != nil {
+		road.Taken(at)
+	}
+}
+
+func (r spareRoad) DialHost(ctx context.Context, host string, port int) (net.Conn, error) {
+	if road := r.user(); road != nil {
+		return road.DialHost(ctx, host, port)
+	}
+	return nil, errUnused
 }
 
 // watch gives a spare up when it has ended or nobody wants it.
@@ -325,6 +364,7 @@ func dumb(spec sandbox.Spec) sandbox.Spec {
 	for i := range spec.Doors {
 		spec.Doors[i].Dial = nil
 	}
+	spec.Road = nil
 	if spec.Rules != nil {
 		rules := *spec.Rules
 		rules.Denied = nil

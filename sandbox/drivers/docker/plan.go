@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,7 +126,7 @@ func (p *plan) becomeRootless() {
 
 // setup is what the supervisor in the container is told.
 func (p plan) setup(log *slog.Logger) supervise.Setup {
-	s := supervise.Setup{WorkingDir: p.project.Path, Doors: p.spec.Doors, Log: log}
+	s := supervise.Setup{WorkingDir: p.project.Path, Doors: p.spec.Doors, Road: p.spec.Road, Log: log}
 	s.Limits = &supervise.Resources{File: max(p.spec.Limits.Disk, 0), Time: max(p.spec.Limits.Time, 0)}
 	s.Writable = supervise.WritablePaths()
 	for _, m := range p.mounts {
@@ -206,6 +207,10 @@ func (p plan) hostConfig() *api.HostConfig {
 		// All that the agent and its commands say passes through here.
 		LogConfig: api.LogConfig{Type: "none"},
 		Init:      &no,
+	}
+	if p.spec.Road != nil {
+		h.DNS = []netip.Addr{netip.MustParseAddr(supervise.Resolver)}
+		h.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"} // for the resolver, in the container's own network
 	}
 	if p.filter != "" {
 		h.SecurityOpt = append(h.SecurityOpt, "seccomp="+p.filter)

@@ -47,6 +47,7 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 		p.private = sync.OnceValues(func() ([]supervise.Private, error) { return privateBelow(privateDir) })
 		go func() { _, _ = p.private() }() // ends with the list
 	}
+	p.setup.Road, p.setup.Root.Resolver = spec.Road, spec.Road != nil
 	p.setup.Limits, p.setup.Writable = resources(p.limits), supervise.WritablePaths()
 	p.setup.Root.Temporary, p.setup.Root.TemporaryFiles = p.limits.Disk, p.limits.Memory/memoryPerFile
 	for _, b := range p.setup.Root.Binds {

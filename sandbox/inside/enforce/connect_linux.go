@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"net/netip"
 	"strconv"
 	"unsafe"
 
@@ -36,7 +37,45 @@ func (t *task) connect() answer {
 		path, _, _ := bytes.Cut(address[2:], []byte{0})
 		return done(t.connectPath(socket, string(path)))
 	}
-	return done(connect(socket, address))
+	return done(connect(socket, t.lead(socket, address)))
+}
+
+// The parts of socket addresses, from netinet/in.h.
+const (
+	portAt, address4At, address4End = 2, 4, 8
+	address6At, address6End         = 8, 24
+)
+
+// lead is the address that a socket is connected to when it is to be connected to one.
+func (t *task) lead(socket int, address []byte) []byte {
+	at, end := address4At, address4End
+	family := binary.NativeEndian.Uint16(address)
+	if family == unix.AF_INET6 {
+		at, end = address6At, address6End
+	}
+	if t.g.o.Lead == nil || family != unix.AF_INET && family != unix.AF_INET6 || len(address) < end {
+		return address
+	}
+	if kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
+		return address
+	}
+	addr, _ := netip.AddrFromSlice(address[at:end])
+	to := netip.AddrPortFrom(addr, binary.BigEndian.Uint16(address[portAt:]))
+	instead := t.g.o.Lead(to)
+	if instead == to {
+		return address
+	}
+	led := bytes.Clone(address)
+	binary.BigEndian.PutUint16(led[portAt:], instead.Port())
+	if family == unix.AF_INET6 {
+		_ = unix.SetsockoptInt(socket, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0) // it is led to an address of IPv4
+		mapped := instead.Addr().As16()
+		copy(led[at:end], mapped[:])
+	} else {
+		plain := instead.Addr().As4()
+		copy(led[at:end], plain[:])
+	}
+	return led
 }
 
 // socket is a copy of one of the caller's.

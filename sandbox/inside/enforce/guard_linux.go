@@ -3,6 +3,7 @@ package enforce
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -47,6 +48,9 @@ type Options struct {
 	// OwnNetwork promises that every socket of the network namespace belongs to a
 	// supervised process, or to one that they may talk to.
 	OwnNetwork bool
+	// Lead says to which address a stream that is to be connected to one of IP is connected
+	// instead, mostly the same, on the thread that the caller waits for. May be nil.
+	Lead func(to netip.AddrPort) netip.AddrPort
 	// Machine has the Guard keep rules for files alone: the callers have the rights of this
 	// process, may change their user, and use the sockets of the machine. Each call is carried
 	// out as who makes it. It excludes Identity.

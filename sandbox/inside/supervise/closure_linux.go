@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -58,6 +59,14 @@ func (l *linux) newClosure(s Setup, denied func(sandbox.Denial)) (*closure, erro
 				reports.add(explained)
 			}
 		},
+	}
+	if r.OwnNetwork {
+		o.Lead = func(to netip.AddrPort) netip.AddrPort {
+			if road := l.road.Load(); road != nil {
+				return road.lead(to)
+			}
+			return to
+		}
 	}
 	if !r.OwnMounts {
 		o.Writable = s.Writable

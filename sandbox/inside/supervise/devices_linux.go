@@ -69,6 +69,7 @@ func mountProc(Root) error {
 		return err
 	}
 	boundWatches(proc)
+	_ = os.WriteFile(proc+"/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0) // in the sandbox's own network
 	for _, name := range lockedProc() {
 		if err := ifPresent(proc+name, lock); err != nil {
 			return err

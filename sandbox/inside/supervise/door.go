@@ -1,7 +1,10 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"time"
 
@@ -32,9 +35,12 @@ func (h *Host) serveDoor(ctx context.Context, stream *yamux.Stream) {
 	if err != nil {
 		return
 	}
-	conn, err := h.dialDoor(ctx, hd.Door)
+	conn, err := h.dial(ctx, stream, hd)
+	if err == nil && conn == nil {
+		return
+	}
 	if err != nil {
-		h.notConnected(hd.Door, err)
+		h.notConnected(cmp.Or(hd.Door, hd.Host), err)
 		_ = writeHeader(stream, header{Error: err.Error()})
 		return
 	}
@@ -51,6 +57,9 @@ func (h *Host) serveDoor(ctx context.Context, stream *yamux.Stream) {
 // notConnected logs a connection that was not made: each time that there have been ten times
 // as many. A program inside can have as many as it likes.
 func (h *Host) notConnected(door string, err error) {
+	if errors.Is(err, fs.ErrPermission) {
+		return // who refuses it says so
+	}
 	h.mu.Lock()
 	h.undialed++
 	n := h.undialed
@@ -62,6 +71,14 @@ func (h *Host) notConnected(door string, err error) {
 	if tell {
 		h.log.Warn("a connection from the sandbox could not be made", "door", door, "error", err, "times", n)
 	}
+}
+
+// dial makes the connection that a stream asks for; nil for a question, which it answers.
+func (h *Host) dial(ctx context.Context, stream *yamux.Stream, hd header) (net.Conn, error) {
+	if hd.Stream == doorStream {
+		return h.dialDoor(ctx, hd.Door)
+	}
+	return h.takeRoad(ctx, stream, hd)
 }
 
 func (h *Host) dialDoor(ctx context.Context, name string) (net.Conn, error) {

@@ -23,6 +23,7 @@ type Host struct {
 	session *yamux.Session
 	ctl     *caller
 	doors   map[string]sandbox.Door
+	road    sandbox.Road
 	denied  func(sandbox.Denial)
 	ready   setupResult
 	log     *slog.Logger
@@ -63,7 +64,7 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, s Setup) (*Host, error) 
 		return nil, fmt.Errorf("multiplexing the supervisor's stream: %w", err)
 	}
 	h := &Host{
-		session: session, log: s.Log, done: make(chan struct{}), denied: s.Denied,
+		session: session, log: s.Log, road: s.Road, done: make(chan struct{}), denied: s.Denied,
 		doors: map[string]sandbox.Door{}, processes: map[uint64]*process{}, backends: map[uint32]net.Conn{},
 		reading: map[*output]struct{}{}, timed: s.Limits != nil && s.Limits.Time > 0,
 	}
@@ -81,7 +82,7 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, s Setup) (*Host, error) 
 }
 
 func (h *Host) open(ctx context.Context, s Setup) error {
-	params := setupParams{Setup: s, Handover: h.files != nil}
+	params := setupParams{Setup: s, Handover: h.files != nil, Road: s.Road != nil}
 	for _, d := range s.Doors {
 		h.doors[d.Name] = d
 		params.Doors = append(params.Doors, d.Name)

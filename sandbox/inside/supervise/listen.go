@@ -24,6 +24,9 @@ func (c *client) closeDoors() {
 	for _, l := range c.doors {
 		_ = l.Close()
 	}
+	if c.road != nil {
+		_ = c.road.Close()
+	}
 }
 
 func (c *client) acceptDoor(name string, l net.Listener) {
@@ -35,28 +38,28 @@ func (c *client) acceptDoor(name string, l net.Listener) {
 			return
 		}
 		c.wg.Go(func() {
-			c.carry(name, conn)
+			c.carry(header{Stream: doorStream, Door: name}, conn, &c.bufs)
 			<-slots
 		})
 	}
 }
 
 // carry passes one connection to the host and ends it when the host refuses.
-func (c *client) carry(name string, conn net.Conn) {
+func (c *client) carry(to header, conn net.Conn, bufs *buffers) {
 	defer func() { _ = conn.Close() }()
 	stream, err := c.session.OpenStream()
 	if err != nil {
 		return
 	}
 	defer func() { _ = stream.Close() }()
-	if writeHeader(stream, header{Stream: "door", Door: name}) != nil {
+	if writeHeader(stream, to) != nil {
 		return
 	}
 	if hd, err := readHeader(stream); err != nil || hd.Error != "" {
 		reset(conn)
 		return
 	}
-	c.bufs.splice(stream, conn, func() {
+	bufs.splice(stream, conn, func() {
 		c.ctl.event("doorAborted", abortParams{stream.StreamID()})
 	})
 }

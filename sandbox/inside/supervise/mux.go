@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"io"
 	"log/slog"
@@ -92,12 +93,15 @@ func (l muxLogger) Printf(f string, v ...any) { l.log.Debug(strings.TrimSpace(f)
 const bufferSize = 256 << 10
 
 // buffers lends copy buffers; the zero value is ready.
-type buffers struct{ pool sync.Pool }
+type buffers struct {
+	size int // of each; 0 is bufferSize
+	pool sync.Pool
+}
 
 func (b *buffers) copy(dst io.Writer, src io.Reader) error {
 	buf, ok := b.pool.Get().(*[]byte)
 	if !ok {
-		fresh := make([]byte, bufferSize)
+		fresh := make([]byte, cmp.Or(b.size, bufferSize))
 		buf = &fresh
 	}
 	defer b.pool.Put(buf)

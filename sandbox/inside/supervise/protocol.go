@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"gander.dev/gander/sandbox"
@@ -57,6 +58,9 @@ type Setup struct {
 	Denied func(sandbox.Denial) `json:"-"`
 	// Doors are listened for on 127.0.0.1, each on a free port.
 	Doors []sandbox.Door `json:"-"`
+	// Road carries plain TCP connections and tells which names are known; it takes a network
+	// namespace of the sandbox's own, and Rules that the kernel keeps. May be nil.
+	Road sandbox.Road `json:"-"`
 	// Log takes what the host side notices; nil discards it.
 	Log *slog.Logger `json:"-"`
 }
@@ -126,6 +130,8 @@ type Root struct {
 	// Temporary bounds all file systems in memory together, in bytes; 0 leaves the
 	// kernel's own bounds.
 	Temporary int64 `json:"temporary,omitempty"`
+	// Resolver has /etc/resolv.conf name the resolver of Setup.Road.
+	Resolver bool `json:"resolver,omitempty"`
 	// TemporaryFiles bounds the number of files in them; 0 likewise.
 	TemporaryFiles int64 `json:"temporaryFiles,omitempty"`
 }
@@ -162,6 +168,8 @@ var ErrRules = errors.New("rules for files cannot be kept here")
 type setupParams struct {
 	Setup
 	Doors []string `json:"doors,omitempty"`
+	// Road says that there is Setup.Road.
+	Road bool `json:"road,omitempty"`
 	// Handover says that descriptor 3 is a socket on which files come.
 	Handover bool `json:"handover,omitempty"`
 }
@@ -299,10 +307,14 @@ func errorKinds() []errorKind {
 
 // header begins every stream.
 type header struct {
-	Stream  string `json:"stream,omitempty"` // control, stdio, stderr, door
+	Stream  string `json:"stream,omitempty"` // control, stdio, stderr, door, and those of roads
 	Process uint64 `json:"process,omitempty"`
 	Door    string `json:"door,omitempty"`
 	Error   string `json:"error,omitempty"`
+	// Host and Port are those of a road, and Addresses its answer about loopback.
+	Host      string           `json:"host,omitempty"`
+	Port      int              `json:"port,omitempty"`
+	Addresses []netip.AddrPort `json:"addresses,omitempty"`
 }
 
 func writeHeader(w io.Writer, h header) error {

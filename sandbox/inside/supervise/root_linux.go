@@ -41,6 +41,7 @@ func buildRoot(r Root) error {
 		{"showing a directory", bindAll, false},
 		{"showing a file", bindFiles, false},
 		{"showing gander itself", bindExecutable, false},
+		{"naming the resolver", nameResolver, false},
 		{"hiding private files", hidePrivate, false},
 		{"entering the new root", enterRoot, false},
 	} {

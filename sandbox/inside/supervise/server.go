@@ -110,6 +110,7 @@ type client struct {
 	doors    []net.Listener
 	handover *handover // nil without
 	holds    map[uint64]func() bool
+	road     io.Closer // nil without
 }
 
 // serve answers one connection until it ends, and returns when everything that
@@ -276,7 +277,10 @@ func (c *client) setup(p setupParams) (setupResult, error) {
 			return r, err
 		}
 	}
-	return r, nil
+	if p.Road {
+		err = c.openRoad()
+	}
+	return r, err
 }
 
 func (c *client) mark(struct{}) (markParams, error) {

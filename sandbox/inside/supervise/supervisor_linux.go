@@ -43,6 +43,7 @@ type linux struct {
 	flock    atomic.Pointer[flock] // set at the end of setup
 	identity *Identity             // whom commands run as; nil for S's own user
 	closure  *closure              // of files, nil without rules
+	road     atomic.Pointer[road]  // of plain connections; nil without
 	ending   atomic.Bool           // shutdown has begun
 	// freezing is held while the namespace is stopped: of two that stop it, the
 	// first to thaw would let go what the second waits for.

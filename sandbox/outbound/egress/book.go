@@ -22,14 +22,13 @@ const (
 
 const (
 	maxQuestions = 20 // of one session
-	maxNotices   = 20 // of one session
+	maxNotices   = 10 // of one session
 )
 
 // A Book remembers what was answered, decided and shown in one session. It outlives the
 // doors of that session.
 type Book struct {
-	always func(address string) bool
-	save   func(address string) error
+	save func(address string) error
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -49,27 +48,19 @@ type question struct {
 	answer Answer // before done is closed
 }
 
-// NewBook returns a book that asks always whether the person has allowed an address
-// (host:port) for the project, each time that something wants to go there, and that
-// saves further ones, which hold for the session where that fails. Both may be nil.
-func NewBook(always func(address string) bool, save func(address string) error) *Book {
-	if always == nil {
-		always = func(string) bool { return false }
-	}
+// NewBook returns a book that saves the addresses (host:port) that the person allows for the
+// project, see Options.Remembered; they hold for the session where that fails. save may be nil.
+func NewBook(save func(address string) error) *Book {
 	if save == nil {
 		save = func(string) error { return errors.ErrUnsupported }
 	}
-	return &Book{always: always, save: save, allowed: map[string]string{}, denied: map[string]bool{}, asking: map[string]*question{}, told: map[string]bool{}, tallies: map[Decision]*tallied{}, different: map[bool]int{}}
+	return &Book{save: save, allowed: map[string]string{}, denied: map[string]bool{}, asking: map[string]*question{}, told: map[string]bool{}, tallies: map[Decision]*tallied{}, different: map[bool]int{}}
 }
 
 // ask finds the answer for a host: what was said before, or what the person says
 // now. It returns who allowed it, or else why it is refused.
 func (b *Book) ask(ctx context.Context, ask func(context.Context, string, int) Answer, host string, port int) (by, refused string) {
-	const unruled = "no rule of policy.network allows it"
 	address := net.JoinHostPort(host, strconv.Itoa(port))
-	if b.always(address) {
-		return "the person, for this project", ""
-	}
 	b.mu.Lock()
 	by, known := b.allowed[address]
 	denied, q := b.denied[address], b.asking[address]

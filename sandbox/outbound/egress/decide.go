@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
@@ -31,6 +32,12 @@ func (d Decision) Address() string {
 	return net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
 }
 
+// Reasons of refusals.
+const (
+	unruled   = "no rule of policy.network allows it"
+	wasDenied = "you have denied it for good"
+)
+
 // Explain decides about a host by rules alone; nothing is looked up. For an
 // address that is not public that is all there is to it; a name is refused later
 // when what it resolves to is not public.
@@ -50,7 +57,7 @@ func Explain(rules []Rule, name string, port int) Decision {
 	}
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.allows(h, port) })
 	if i < 0 {
-		d.Reason = "no rule of policy.network allows it"
+		d.Reason = unruled
 		return d
 	}
 	d.Allowed, d.By = true, rules[i].String()
@@ -69,13 +76,16 @@ func literal(rules []Rule, addr netip.Addr, port int) *Rule {
 // errRefused is why a connection is not made although it could be.
 type errRefused struct{ Decision }
 
+// Unwrap returns fs.ErrPermission.
+func (e *errRefused) Unwrap() error { return fs.ErrPermission }
+
 func (e *errRefused) Error() string {
 	return fmt.Sprintf("the policy of this sandbox refuses %s: %s", e.Address(), e.Reason)
 }
 
 // malformed refuses what a client asks for in a way that is not served.
 func (d *Door) malformed(to, reason string) {
-	d.tell(Decision{Host: short(to), Reason: reason})
+	d.tell(Decision{Host: short(to), Reason: reason}, "")
 }
 
 // reach decides about a host and connects to it. Its name leaves, too: to look it up is to
@@ -85,12 +95,13 @@ func (d *Door) reach(ctx context.Context, name string, port int) (net.Conn, erro
 		return nil, err
 	}
 	decision := d.decide(ctx, name, port)
+	remedy := decision.remedy()
 	var addrs []netip.Addr
 	var err error
 	if decision.Allowed {
 		addrs, err = d.resolve(ctx, &decision)
 	}
-	d.tell(decision)
+	d.tell(decision, remedy)
 	switch {
 	case !decision.Allowed:
 		return nil, &errRefused{decision}
@@ -100,10 +111,35 @@ func (d *Door) reach(ctx context.Context, name string, port int) (net.Conn, erro
 	return d.connect(ctx, addrs, port)
 }
 
-// decide is Explain with the person's answers.
+// rules are all that is allowed at the moment, and what is denied for good.
+func (d *Door) rules() (allowed, denied []Rule) {
+	if d.opts.Remembered == nil {
+		return d.opts.Rules, nil
+	}
+	allowed, denied = d.opts.Remembered()
+	return slices.Concat(d.opts.Rules, allowed), denied
+}
+
+// explain is Explain with what the person has said for good.
+func (d *Door) explain(name string, port int) Decision {
+	allowed, denied := d.rules()
+	return ExplainAll(allowed, denied, name, port)
+}
+
+// ExplainAll is Explain where some hosts are denied, which wins over the rules.
+func ExplainAll(allowed, denied []Rule, name string, port int) Decision {
+	decision := Explain(allowed, name, port)
+	h, err := parseHost(name)
+	if err == nil && slices.ContainsFunc(denied, func(r Rule) bool { return r.allows(h, port) }) {
+		return Decision{Host: decision.Host, Port: port, Reason: wasDenied}
+	}
+	return decision
+}
+
+// decide is explain with the person's answers.
 func (d *Door) decide(ctx context.Context, name string, port int) Decision {
-	decision := Explain(d.opts.Rules, name, port)
-	if decision.Allowed {
+	decision := d.explain(name, port)
+	if decision.Allowed || decision.Reason == wasDenied {
 		return decision
 	}
 	h, err := parseHost(name)
@@ -131,9 +167,10 @@ func (d *Door) resolve(ctx context.Context, decision *Decision) ([]netip.Addr, e
 	}
 	var good []netip.Addr
 	why := ""
+	allowed, _ := d.rules()
 	for _, addr := range found {
 		addr = addr.Unmap()
-		if bad := notPublic(addr); bad != "" && literal(d.opts.Rules, addr, decision.Port) == nil {
+		if bad := notPublic(addr); bad != "" && literal(allowed, addr, decision.Port) == nil {
 			why = fmt.Sprintf("its address %s is %s; a rule for %s would allow it", addr, bad, netip.AddrPortFrom(addr, uint16(decision.Port)))
 			continue
 		}
@@ -180,8 +217,16 @@ func (k *kept) Close() error {
 	return k.Conn.Close()
 }
 
-// tell has a decision observed and shows a refusal.
-func (d *Door) tell(decision Decision) {
+// remedy says how to allow what no rule does; empty for what is allowed, or is no host.
+func (d Decision) remedy() string {
+	if _, err := ParseRule(d.Address()); d.Allowed || err != nil {
+		return ""
+	}
+	return " To allow it in this project: gander policy allow " + d.Address()
+}
+
+// tell has a decision observed and shows a refusal with its remedy, a sentence or nothing.
+func (d *Door) tell(decision Decision, remedy string) {
 	if d.opts.Observe != nil {
 		if t, ok := d.opts.Book.count(decision); ok {
 			d.opts.Observe(t)
@@ -190,8 +235,8 @@ func (d *Door) tell(decision Decision) {
 	if d.opts.Notice == nil || decision.Allowed {
 		return
 	}
-	if more, ok := d.opts.Book.refused(decision.Address()); ok {
-		d.opts.Notice(fmt.Sprintf("The sandbox may not reach %s: %s.%s", decision.Address(), decision.Reason, more))
+	if more, ok := d.opts.Book.refused(decision.Host); ok {
+		d.opts.Notice(fmt.Sprintf("The sandbox may not reach %s: %s.%s%s", decision.Address(), decision.Reason, remedy, more))
 	}
 }
 

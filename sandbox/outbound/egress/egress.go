@@ -51,6 +51,9 @@ import (
 type Options struct {
 	// Rules are the hosts that are allowed.
 	Rules []Rule
+	// Remembered returns what a person has allowed and denied for good, each time that
+	// something is decided: a denial wins over every rule. Nil means nothing.
+	Remembered func() (allowed, denied []Rule)
 	// Book remembers what the person answered; nil means a new one.
 	Book *Book
 	// Ask has the person decide about a host that no rule names. It may take as long
@@ -70,14 +73,14 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Connect makes connections; nil is TCP.
 	Connect func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
-	// MaxConns bounds the open connections from inside; 0 means 256.
+	// MaxConns bounds the open connections from inside; 0 means 2048.
 	MaxConns int
 	// Log gets what goes wrong; decisions are Observe's. Nil discards.
 	Log *slog.Logger
 }
 
 const (
-	maxConns        = 256
+	maxConns        = 2048
 	connectTime     = 15 * time.Second // for one address
 	greetingTime    = 30 * time.Second // for a client to say what it wants
 	idleTime        = 10 * time.Minute // without a byte in either direction
@@ -113,7 +116,7 @@ func New(o Options) *Door {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Book == nil {
-		o.Book = NewBook(nil, nil)
+		o.Book = NewBook(nil)
 	}
 	if o.MaxConns == 0 {
 		o.MaxConns = maxConns
@@ -158,14 +161,14 @@ func (d *Door) Dial(ctx context.Context) (net.Conn, error) {
 	}
 	inside, outside := newPipe()
 	c := &client{early: early{Conn: outside}, door: d}
-	if err := d.admit(c); err != nil {
+	if err := d.admit(c, func() { d.serve(c) }); err != nil {
 		return nil, err
 	}
 	return inside, nil
 }
 
 // admit begins to serve a connection from inside.
-func (d *Door) admit(c *client) error {
+func (d *Door) admit(c *client, serve func()) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -176,7 +179,7 @@ func (d *Door) admit(c *client) error {
 	}
 	d.open[c] = struct{}{}
 	d.conns++
-	d.work.Go(func() { d.serve(c) })
+	d.work.Go(serve)
 	return nil
 }
 

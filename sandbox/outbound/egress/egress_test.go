@@ -528,7 +528,14 @@ func TestAsking(t *testing.T) {
 	asked := map[string]int{}
 	saved := map[string]bool{"known.example:80": true}
 	release := make(chan struct{})
-	o := Options{Book: NewBook(func(address string) bool { mu.Lock(); defer mu.Unlock(); return saved[address] }, func(address string) error {
+	o := Options{Remembered: func() (allowed, _ []Rule) {
+		mu.Lock()
+		defer mu.Unlock()
+		for address := range saved {
+			allowed = append(allowed, rules(t, address)...)
+		}
+		return allowed, nil
+	}, Book: NewBook(func(address string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.HasPrefix(address, "full.") {

@@ -14,7 +14,7 @@ import (
 // A Rule allows hosts. The zero value allows none.
 type Rule struct {
 	text  string
-	from  string     // the preset it is of; empty when it is the person's own
+	from  string     // whose it is, in words; empty for one of the configuration's own
 	name  string     // the host, or the domain above it; "*" is every public host
 	below bool       // the names below name, not name itself
 	addr  netip.Addr // instead of name
@@ -86,16 +86,27 @@ func ParseRules(list, presets []string) ([]Rule, error) {
 // String is the rule as it was written, and where it is from.
 func (r Rule) String() string {
 	if r.from != "" {
-		return r.text + " (preset " + r.from + ")"
+		return r.text + " (" + r.from + ")"
 	}
 	return r.text
 }
 
+// By returns the rule as somebody's, whom its String names.
+func (r Rule) By(whom string) Rule {
+	r.from = whom
+	return r
+}
+
+// Text returns the rule as it was written.
+func (r Rule) Text() string { return r.text }
+
 // allows reports whether a rule names a host at a port.
 func (r Rule) allows(h host, port int) bool {
-	if len(r.ports) > 0 && !slices.Contains(r.ports, port) {
-		return false
-	}
+	return (len(r.ports) == 0 || slices.Contains(r.ports, port)) && r.names(h)
+}
+
+// names reports whether a rule names a host, at whatever port.
+func (r Rule) names(h host) bool {
 	switch {
 	case r.name == "*":
 		return true

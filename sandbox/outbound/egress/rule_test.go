@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRules(t *testing.T) {
@@ -79,7 +80,7 @@ func TestPresets(t *testing.T) {
 			beside: []string{"https://golang.org/", "https://storage.googleapis.com/x", "https://x.proxy.golang.org/", "http://proxy.golang.org/", "https://proxy.golang.org:8443/"},
 		},
 		"npm": {
-			need:   []string{"https://registry.npmjs.org/tiny", "https://registry.npmjs.org/-/npm/v1/security/audits/quick", "https://registry.yarnpkg.com/tiny"},
+			need:   []string{"https://registry.npmjs.org/tiny", "https://registry.npmjs.org/-/npm/v1/security/audits/quick", "https://registry.yarnpkg.com/tiny", "https://nodejs.org/download/release/v22.0.0/node-v22.0.0-headers.tar.gz"},
 			beside: []string{"https://npmjs.org/", "https://www.npmjs.com/", "https://npm.pkg.github.com/", "https://registry.npmjs.org.evil.example/", "http://registry.npmjs.org/tiny"},
 		},
 		"pypi": {
@@ -87,8 +88,8 @@ func TestPresets(t *testing.T) {
 			beside: []string{"https://upload.pypi.org/legacy/", "https://test.pypi.org/simple/", "https://pythonhosted.org/", "http://pypi.org/simple/tiny/"},
 		},
 		"crates": {
-			need:   []string{"https://index.crates.io/config.json", "https://static.crates.io/crates/tiny/1.0.0/download", "https://crates.io/api/v1/crates/tiny/1.0.0/download"},
-			beside: []string{"https://docs.rs/", "https://static.rust-lang.org/", "https://x.crates.io/", "https://github.com/rust-lang/crates.io-index", "http://index.crates.io/"},
+			need:   []string{"https://index.crates.io/config.json", "https://static.crates.io/crates/tiny/1.0.0/download", "https://crates.io/api/v1/crates/tiny/1.0.0/download", "https://static.rust-lang.org/dist/channel-rust-stable.toml"},
+			beside: []string{"https://docs.rs/", "https://www.rust-lang.org/", "https://x.crates.io/", "https://github.com/rust-lang/crates.io-index", "http://index.crates.io/"},
 		},
 		"debian": {
 			need:   []string{"http://deb.debian.org/debian/dists/bookworm/InRelease", "https://deb.debian.org/debian/", "http://security.debian.org/debian-security/", "https://security.debian.org/"},
@@ -96,10 +97,38 @@ func TestPresets(t *testing.T) {
 		},
 		"git": {
 			need: []string{
-				"https://github.com/a/b.git/info/refs", "https://codeload.github.com/a/b/tar.gz/main", "https://raw.githubusercontent.com/a/b/main/c", "https://objects.githubusercontent.com/a",
+				"https://github.com/a/b.git/info/refs", "https://codeload.github.com/a/b/tar.gz/main", "https://raw.githubusercontent.com/a/b/main/c", "https://objects.githubusercontent.com/a", "https://release-assets.githubusercontent.com/a",
 				"https://gitlab.com/a/b.git/info/refs", "https://codeberg.org/a/b.git/info/refs", "https://bitbucket.org/a/b.git/info/refs", "https://git.sr.ht/~a/b/info/refs",
 			},
 			beside: []string{"https://gist.github.com/", "https://api.github.com/", "https://uploads.github.com/", "https://a.github.io/", "https://gist.githubusercontent.com/", "http://github.com/", "https://github.com:22/"},
+		},
+		"alpine": {
+			need:   []string{"http://dl-cdn.alpinelinux.org/alpine/v3.20/main/x86_64/APKINDEX.tar.gz", "https://dl-cdn.alpinelinux.org/alpine/"},
+			beside: []string{"https://gitlab.alpinelinux.org/", "http://alpinelinux.org/"},
+		},
+		"gradle": {
+			need:   []string{"https://services.gradle.org/distributions/gradle-9.0-bin.zip", "https://plugins.gradle.org/m2/", "https://plugins-artifacts.gradle.org/a", "https://release-assets.githubusercontent.com/a"},
+			beside: []string{"https://scans.gradle.com/", "https://gradle.org/", "http://services.gradle.org/"},
+		},
+		"hex": {
+			need:   []string{"https://repo.hex.pm/names", "https://hex.pm/api/packages", "https://builds.hex.pm/installs/hex.csv"},
+			beside: []string{"https://hexdocs.pm/", "https://x.hex.pm/", "http://repo.hex.pm/"},
+		},
+		"maven": {
+			need:   []string{"https://repo.maven.apache.org/maven2/", "https://repo1.maven.org/maven2/"},
+			beside: []string{"https://oss.sonatype.org/", "https://maven.org/", "http://repo1.maven.org/"},
+		},
+		"nuget": {
+			need:   []string{"https://api.nuget.org/v3/index.json", "https://www.nuget.org/api/v2/"},
+			beside: []string{"https://nuget.org/", "https://int.nugettest.org/", "http://api.nuget.org/"},
+		},
+		"rubygems": {
+			need:   []string{"https://rubygems.org/gems/a.gem", "https://index.rubygems.org/versions"},
+			beside: []string{"https://stdgems.org/", "https://x.rubygems.org/", "http://rubygems.org/"},
+		},
+		"ubuntu": {
+			need:   []string{"http://archive.ubuntu.com/ubuntu/", "http://security.ubuntu.com/ubuntu/", "http://ports.ubuntu.com/ubuntu-ports/"},
+			beside: []string{"http://ppa.launchpad.net/", "http://changelogs.ubuntu.com/", "http://ubuntu.com/"},
 		},
 	}
 	if len(clients) != len(Presets()) {
@@ -154,7 +183,7 @@ func TestPresets(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ParseRules(nil, []string{"rust"}); err == nil || !strings.Contains(err.Error(), "crates, debian, git, go, npm, pypi") {
+	if _, err := ParseRules(nil, []string{"rust"}); err == nil || !strings.Contains(err.Error(), "crates, debian, git, go, gradle") {
 		t.Errorf("an unknown preset: %v", err)
 	}
 }
@@ -173,6 +202,20 @@ func TestNotPublic(t *testing.T) {
 	for _, text := range []string{"1.1.1.1", "8.8.8.8", "93.184.215.14", "100.63.255.255", "100.128.0.1", "168.63.129.17", "172.32.0.1", "2606:4700:4700::1111", "2a00:1450:4001:81b::200e"} {
 		if why := notPublic(netip.MustParseAddr(text)); why != "" {
 			t.Errorf("%s is %s", text, why)
+		}
+	}
+}
+
+// Each row of the presets is complete, and its rule can be read.
+func TestPresetRows(t *testing.T) {
+	rows := PresetRows()
+	if len(rows) < 30 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, r := range rows {
+		_, bad := ParseRule(r.Rule)
+		if _, err := time.Parse(time.DateOnly, r.Written); err != nil || bad != nil || r.Preset == "" || !strings.HasPrefix(r.Source, "https://") {
+			t.Errorf("%+v: %v, %v", r, err, bad)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestDecisionsAreTold(t *testing.T) {
 	s := hello(t)
 	w := &world{names: map[string][]netip.Addr{"a.example": {public}}, servers: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): addressOf(s)}}
 	var told ledger
-	o := Options{Rules: rules(t, "*.example"), Book: NewBook(nil, nil), Observe: told.note}
+	o := Options{Rules: rules(t, "*.example"), Book: NewBook(nil), Observe: told.note}
 	first := opened(t, w, o)
 	visit := func(d *Door, times int, address string) {
 		c := through(t, d, nil)
@@ -80,7 +80,7 @@ func TestDecisionsAreTold(t *testing.T) {
 // However many decisions a program provokes, what is told stays small, says that there
 // were more, and refusals do not take the room of what is allowed.
 func TestDecisionsAreBounded(t *testing.T) {
-	b := NewBook(nil, nil)
+	b := NewBook(nil)
 	var told []Tally
 	for i := range 50 * maxDecisions {
 		if tally, ok := b.count(Decision{Host: fmt.Sprintf("h%d.example", i), Port: 1, Reason: "x"}); ok {

@@ -95,7 +95,7 @@ func (d *Door) greeting(first []byte, in io.Reader, name string, port int) ([]by
 	source := io.TeeReader(io.LimitReader(io.MultiReader(bytes.NewReader(first), in), greetingSize), &read)
 	sni, err := serverName(source)
 	if err != nil {
-		d.tell(Decision{Host: name, Port: port, Reason: err.Error()})
+		d.tell(Decision{Host: name, Port: port, Reason: err.Error()}, "")
 		return nil, err
 	}
 	// What was read of first and not yet by the parser goes out, too.
@@ -106,11 +106,11 @@ func (d *Door) greeting(first []byte, in io.Reader, name string, port int) ([]by
 	if sni == "" || asked.addr.IsValid() {
 		return read.Bytes(), nil // an address is allowed whoever it serves
 	}
-	if h, err := parseHost(sni); err == nil && (h == asked || Explain(d.opts.Rules, sni, port).Allowed) {
+	if h, err := parseHost(sni); err == nil && (h == asked || d.explain(sni, port).Allowed) {
 		return read.Bytes(), nil
 	}
 	refused := Decision{Host: short(sni), Port: port, Reason: fmt.Sprintf("TLS asks for it in a tunnel to %s", name)}
-	d.tell(refused)
+	d.tell(refused, refused.remedy())
 	return nil, &errRefused{refused}
 }
 

@@ -129,5 +129,5 @@ func (t *tunnelled) mayAsk(header string) bool {
 		return false
 	}
 	h, err := parseHost(name)
-	return err == nil && (h == t.host || Explain(t.door.opts.Rules, name, httpPort).Allowed)
+	return err == nil && (h == t.host || t.door.explain(name, httpPort).Allowed)
 }

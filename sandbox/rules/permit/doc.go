@@ -30,8 +30,11 @@ const (
 	KindRead    = "read"    // Text is the list of files that a tool may read
 	KindTool    = "tool"    // Text is the tool's whole input
 	KindServer  = "server"  // Text is how an MCP server of the editor is reached
-	KindHost    = "host"    // Text is the host:port that any agent's programs may reach
+	KindHost    = "host"    // Text is the rule of the hosts and ports that any agent's programs may reach, or may not
 )
+
+// Everywhere takes the place of a project's directory in rules that hold in all projects.
+const Everywhere = "*"
 
 // Subject is what a person is asked about. Two that are equal are the same question.
 type Subject struct {

@@ -136,6 +136,9 @@ func (s *Store) Projects() ([]string, error) {
 
 // Canonical is the directory by which a project is known: without links, where it exists.
 func Canonical(dir string) string {
+	if dir == Everywhere {
+		return dir
+	}
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		return real
 	}

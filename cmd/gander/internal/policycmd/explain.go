@@ -18,8 +18,10 @@ import (
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/outbound/egress"
+	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sandbox/rules/project"
 )
 
@@ -101,7 +103,7 @@ func printExplanation(a *cli.App, x explanation, write, asJSON bool) error {
 
 func explain(a *cli.App, cfg *config.Config, dir, what string, host bool) (explanation, error) {
 	if host || isHost(dir, what) {
-		return explainHost(cfg, what)
+		return explainHost(cfg, dir, what)
 	}
 	return explainPath(a, cfg, dir, what)
 }
@@ -134,7 +136,7 @@ func webAddress(what string) (address string, ok bool) {
 // defaultPort is that of a host without one.
 const defaultPort = 443
 
-func explainHost(cfg *config.Config, what string) (explanation, error) {
+func explainHost(cfg *config.Config, dir, what string) (explanation, error) {
 	n := cfg.Policy.Network
 	rules, err := egress.ParseRules(n.Allow, n.Presets)
 	if err != nil {
@@ -150,11 +152,15 @@ func explainHost(cfg *config.Config, what string) (explanation, error) {
 			return explanation{}, cli.UsageError("%q is not a host and a port", what)
 		}
 	}
-	d := egress.Explain(rules, name, port)
+	allowed, denied, err := confine.HostRules(permit.Open(wire.PermissionsDir(cfg)), dir)
+	if err != nil {
+		return explanation{}, err
+	}
+	d := egress.ExplainAll(slices.Concat(rules, allowed), denied, name, port)
 	x := explanation{What: what, Kind: "host", Access: "refused", Rule: d.By, From: "built in: nothing but the model can be reached"}
 	switch {
 	case d.Allowed:
-		x.Access, x.Effect, x.From = "allowed", "can be reached through the proxy in the sandbox, when its name leads to a public address", ruleOrigin(cfg, d.By)
+		x.Access, x.Effect, x.From = "allowed", "can be reached from the sandbox, by plain TCP and through its proxy, when its name leads to a public address", ruleOrigin(cfg, d.By)
 	case n.Ask:
 		x.Effect, x.From = "cannot be reached unless you allow it when you are asked: "+d.Reason, cfg.EffectivePolicy().Origin("network.ask", "").String()
 	default:
@@ -177,7 +183,7 @@ func ruleOrigin(cfg *config.Config, rule string) string {
 			return fmt.Sprintf("the preset %s of %s", preset, e.Origin("network.presets", preset))
 		}
 	}
-	return "policy.network"
+	return "gander policy allow, see gander policy show"
 }
 
 func explainPath(a *cli.App, cfg *config.Config, dir, what string) (explanation, error) {

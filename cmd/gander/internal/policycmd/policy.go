@@ -18,6 +18,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/rules/gitconfig"
+	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sandbox/rules/toolchains"
 )
@@ -26,15 +27,17 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "what sandboxes may do: show, explain, check, trust",
+		Short: "what sandboxes may do: show, explain, check, trust, allow, deny",
 		Long: `The policy is the section "policy" of config.json, and of a project's .gander.json. A
 project's file may only tighten it, until you trust that file as it is.`,
 		Example: `  gander policy show
   gander policy explain .env
-  gander policy explain github.com:443`,
+  gander policy explain github.com:443
+  gander policy allow registry.npmjs.org`,
 	}
 	cli.Group(cmd)
-	cmd.AddCommand(policyShowCommand(a), policyExplainCommand(a), policyCheckCommand(a), policyTrustCommand(a))
+	cmd.AddCommand(policyShowCommand(a), policyExplainCommand(a), policyCheckCommand(a), policyTrustCommand(a),
+		policyAllowCommand(a), policyDenyCommand(a), policyForgetCommand(a), policyPresetsCommand(a))
 	return cmd
 }
 
@@ -68,6 +71,9 @@ the file and line that it is from.`,
 				return err
 			}
 			shown := showPolicy(cfg, dir)
+			if shown.Hosts, err = shownHosts(permit.Open(wire.PermissionsDir(a.Config)), dir); err != nil {
+				return err
+			}
 			if asJSON {
 				return a.PrintJSON(shown)
 			}
@@ -91,6 +97,8 @@ type shownPolicy struct {
 	Settings []shownSetting `json:"settings"`
 	// Refused is what the project's file asks for and does not get.
 	Refused []policy.Request `json:"refused"`
+	// Hosts are what the person has said about hosts for good.
+	Hosts []shownHost `json:"hosts,omitempty"`
 	// Git has the settings of the person's git configuration that count inside, and
 	// those that do not.
 	Git shownGit `json:"gitSettings"`
@@ -176,6 +184,9 @@ func (s shownPolicy) print(out io.Writer) error {
 	fmt.Fprintf(&text, "%-18s %s\n", "protected files", strings.Join(at(s.Protected), " "))
 	for _, set := range s.Settings {
 		fmt.Fprintf(&text, "%-18s %-28s %s\n", set.Key, visible(set.words()), cli.Printable(set.Origin.String()))
+	}
+	for _, h := range s.Hosts {
+		fmt.Fprintf(&text, "%-18s %-28s %s\n", "host, "+h.Answer, visible(h.Host), h.how())
 	}
 	for _, git := range []struct {
 		head string

@@ -62,8 +62,16 @@ func OpenSandbox(ctx context.Context, a *cli.App, p Place) (*confine.Place, func
 		Spec: sandbox.Spec{ID: p.Name, WorkingDir: p.CWD, Home: filepath.Join(dir, "home"), Mounts: p.Mounts, Doors: p.doors, Labels: labels},
 		Way: confine.Way{
 			WorkingDir: p.CWD, Context: using, Leaks: leaksOf(using, a, w, p, stop),
-			// What was allowed is no reason to worry, and to be seen all the same.
-			Decided: func(t egress.Tally) { a.Log.Warn(t.String()) },
+			// What was allowed is no reason to worry, and to be seen all the same. A name that
+			// was only looked up is a notice.
+			Decided: func(t egress.Tally) {
+				level := slog.LevelInfo
+				if t.Allowed || t.Port != 0 {
+					level = slog.LevelWarn
+				}
+				a.Log.Log(ctx, level, t.String())
+			},
+			Notice: func(_, text string) { fmt.Fprintln(a.Err, "gander:", text) },
 		},
 	})
 	if err != nil {
