@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -97,9 +98,13 @@ func (d *Door) reach(ctx context.Context, name string, port int) (net.Conn, erro
 	decision := d.decide(ctx, name, port)
 	remedy := decision.remedy()
 	var addrs []netip.Addr
+	var via *url.URL
 	var err error
 	if decision.Allowed {
-		addrs, err = d.resolve(ctx, &decision)
+		via, err = d.upstream(decision.Host, port)
+	}
+	if decision.Allowed && err == nil {
+		addrs, err = d.resolve(ctx, &decision, via)
 	}
 	d.tell(decision, remedy)
 	switch {
@@ -107,6 +112,8 @@ func (d *Door) reach(ctx context.Context, name string, port int) (net.Conn, erro
 		return nil, &errRefused{decision}
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be looked up: %w", decision.Host, err)
+	case via != nil:
+		return d.connectBy(ctx, via, decision.Host, port)
 	}
 	return d.connect(ctx, addrs, port)
 }
@@ -153,12 +160,21 @@ func (d *Door) decide(ctx context.Context, name string, port int) Decision {
 }
 
 // resolve finds the addresses of an allowed host. When all of them are refused, so
-// is the host.
-func (d *Door) resolve(ctx context.Context, decision *Decision) ([]netip.Addr, error) {
+// is the host. By the proxy of this machine a host may be reached that only the proxy can
+// look up.
+func (d *Door) resolve(ctx context.Context, decision *Decision, via *url.URL) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(decision.Host); err == nil {
 		return []netip.Addr{addr}, nil // decided already
 	}
+	if via != nil {
+		limited, done := context.WithTimeout(ctx, ownLookupTime)
+		defer done()
+		ctx = limited
+	}
 	found, err := d.opts.Lookup(ctx, decision.Host)
+	if err != nil && via != nil {
+		return nil, nil
+	}
 	if err == nil && len(found) == 0 {
 		err = errors.New("it has no address")
 	}

@@ -43,6 +43,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -73,6 +74,9 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Connect makes connections; nil is TCP.
 	Connect func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	// Proxy returns the proxy of this machine that carries the connections to a host; nil
+	// is that of the environment, unless Connect is set.
+	Proxy func(*http.Request) (*url.URL, error)
 	// MaxConns bounds the open connections from inside; 0 means 2048.
 	MaxConns int
 	// Log gets what goes wrong; decisions are Observe's. Nil discards.
@@ -123,6 +127,9 @@ func New(o Options) *Door {
 	}
 	if o.Lookup == nil {
 		o.Lookup = lookup
+	}
+	if o.Connect == nil && o.Proxy == nil {
+		o.Proxy = http.ProxyFromEnvironment
 	}
 	if o.Connect == nil {
 		o.Connect = connect

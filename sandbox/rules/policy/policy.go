@@ -58,8 +58,8 @@ type Writes struct {
 type Network struct {
 	// Allow are hosts with a port, "github.com:443" or "*.npmjs.org:443".
 	Allow []string `json:"allow"`
-	// Presets are names of lists of hosts: "go", "npm", "pypi", "crates", "debian", "git".
-	Presets []string `json:"presets" enum:"go,npm,pypi,crates,debian,git"`
+	// Presets are names of lists of hosts, of package managers and of git's.
+	Presets []string `json:"presets" enum:"go,npm,pypi,crates,debian,git,alpine,gradle,hex,maven,nuget,rubygems,ubuntu"`
 	// Ask makes a host that is not allowed a question to the person, where there
 	// is an editor to ask in.
 	Ask bool `json:"ask"`

@@ -28,7 +28,7 @@ func agentCreate(a *cli.App) *cobra.Command {
 name (--provider), with which model, and the agent's instructions, which are put in front
 of the first prompt of each conversation. The agent can be chosen in editors, by --agent,
 and in unattended runs. Edit the file, or change it with gander agent set.`,
-		Example: `  gander agent create reviewer --provider opencode --access read --description "Reads changes"
+		Example: `  gander agent create reviewer --provider opencode --description "Reads changes"
   gander agent create writer --provider goose --model qwen3 --tags docs,style --instructions writer.md`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
