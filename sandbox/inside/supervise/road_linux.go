@@ -227,13 +227,31 @@ func (r *road) allowed(addr netip.Addr, port uint16) netip.AddrPort {
 
 // taken reports whether something inside listens at an address, and has the person know.
 func (r *road) taken(at netip.AddrPort) bool {
-	here := slices.ContainsFunc(listening(), func(l netip.AddrPort) bool {
+	here := !free(at) && slices.ContainsFunc(listening(), func(l netip.AddrPort) bool {
 		return l.Port() == at.Port() && (l.Addr() == at.Addr() || l.Addr().IsUnspecified() && (l.Addr().Is6() || at.Addr().Is4()))
 	})
 	if here {
 		r.c.wg.Go(func() { _, _ = r.ask(header{Stream: takenStream, Addresses: []netip.AddrPort{at}}) })
 	}
 	return here
+}
+
+// free reports whether an address could be listened at. It is quick; to list who listens, the
+// kernel goes through the sockets of the whole machine.
+func free(at netip.AddrPort) bool {
+	family, bound := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()})
+	if at.Addr().Is4() {
+		family, bound = unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
+	}
+	socket, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(socket) }()
+	if unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) != nil {
+		return false
+	}
+	return unix.Bind(socket, bound) == nil
 }
 
 // accept carries what is led here.
