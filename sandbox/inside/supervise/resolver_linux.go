@@ -140,7 +140,7 @@ func (r *resolver) serveStream(c net.Conn) error {
 	return err
 }
 
-// answer is what is said to a message; nil for what is no question.
+// answer returns the answer to a message; nil for anything but a question.
 func (r *resolver) answer(message []byte) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(message)

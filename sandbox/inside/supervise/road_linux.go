@@ -39,7 +39,7 @@ type road struct {
 	asked    time.Time        // when they were
 }
 
-// route is where a connection is led to.
+// route names the host that a connection is led to.
 type route struct {
 	host string
 	port uint16
@@ -51,7 +51,7 @@ const (
 	// maxRoad bounds the connections that a road carries at once; further ones wait in the
 	// listener's queue.
 	maxRoad = 2048
-	// loopbackAge is how long the answer counts which addresses of the host may be reached.
+	// loopbackAge bounds how long the answer counts which addresses of the host may be reached.
 	loopbackAge = time.Second
 )
 
@@ -66,7 +66,7 @@ type addresses[T comparable] struct {
 	clock  uint64
 }
 
-// addressBits is how many bits of an address number the things.
+// addressBits counts the bits of an address that number the things.
 const addressBits = 21
 
 func newAddresses[T comparable](first string, max int) addresses[T] {
@@ -195,7 +195,7 @@ func (r *road) lead(to netip.AddrPort) netip.AddrPort {
 	return to
 }
 
-// at is where the listener of a route is. mu is held.
+// at returns the address at which the listener stands for a route. mu is held.
 func (r *road) at(to route) netip.AddrPort {
 	return netip.AddrPortFrom(r.routes.at(to), r.port)
 }

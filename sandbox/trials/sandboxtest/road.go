@@ -120,7 +120,7 @@ func testRoad(t *testing.T, d sandbox.Driver, owner int) {
 			}
 		})
 	}
-	// Who listens inside is reached there, at whatever address, and takes nothing that is
+	// A listener inside is reached there, at whatever address, and takes nothing that is
 	// for a host.
 	const inside = `
 import threading

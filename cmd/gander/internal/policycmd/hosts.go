@@ -26,7 +26,7 @@ func (f *hostFlags) register(cmd *cobra.Command) {
 	cli.JSONFlag(cmd, &f.json)
 }
 
-// saidHost is what allow, deny and forget print with --json.
+// saidHost holds an answer as allow, deny and forget print it with --json.
 type saidHost struct {
 	Host    string `json:"host"`
 	Answer  string `json:"answer"` // "allowed", "denied" or "forgotten"
@@ -159,7 +159,7 @@ the row was written.`,
 	return cmd
 }
 
-// shownHost is what the person has said about a host for good.
+// shownHost holds an answer of the person's about a host.
 type shownHost struct {
 	Host   string `json:"host"`
 	Answer string `json:"answer"` // "allowed" or "denied"

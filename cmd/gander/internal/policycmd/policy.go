@@ -97,7 +97,7 @@ type shownPolicy struct {
 	Settings []shownSetting `json:"settings"`
 	// Refused is what the project's file asks for and does not get.
 	Refused []policy.Request `json:"refused"`
-	// Hosts are what the person has said about hosts for good.
+	// Hosts has the person's answers about hosts.
 	Hosts []shownHost `json:"hosts,omitempty"`
 	// Git has the settings of the person's git configuration that count inside, and
 	// those that do not.

@@ -62,8 +62,8 @@ func OpenSandbox(ctx context.Context, a *cli.App, p Place) (*confine.Place, func
 		Spec: sandbox.Spec{ID: p.Name, WorkingDir: p.CWD, Home: filepath.Join(dir, "home"), Mounts: p.Mounts, Doors: p.doors, Labels: labels},
 		Way: confine.Way{
 			WorkingDir: p.CWD, Context: using, Leaks: leaksOf(using, a, w, p, stop),
-			// What was allowed is no reason to worry, and to be seen all the same. A name that
-			// was only looked up is a notice.
+			// A connection that was allowed is no reason to worry, and to be seen all the same.
+			// A name that was only looked up is a notice.
 			Decided: func(t egress.Tally) {
 				level := slog.LevelInfo
 				if t.Allowed || t.Port != 0 {
