@@ -111,7 +111,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/term":                          {"cmd"},
 	"mvdan.cc/sh":                                {"developer/guard", "sandbox/rules/permit"},
 	"github.com/bluekeyes/go-gitdiff":            {"developer/editor"},
-	"golang.org/x/net":                           {"cmd", "sandbox/outbound/gateway", "sandbox/inside/enforce"}, // there: the interpreter of filters, in a test
+	"golang.org/x/net":                           {"cmd", "sandbox/outbound/gateway", "sandbox/inside/enforce", "sandbox/inside/supervise"}, // the last two: the interpreter of filters, in a test; messages of DNS
 	"golang.org/x/image":                         {"developer"},
 	"golang.org/x/text":                          {"sandbox/rules/ignore"}, // names that macOS takes for the same
 	"golang.org/x/sys":                           {"sandbox", "developer", "sessions", "cmd", "conformance/bench"},

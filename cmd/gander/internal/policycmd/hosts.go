@@ -87,10 +87,10 @@ the proxy inside. It is kept where your answers "Always allow" are, never in the
 and counts at once. Without a port it is those of the web, 80 and 443; ":*" is any port.
 An address needs its port, and is the only way to what is not public: 127.0.0.1:5432 is
 a server of this machine.`,
-		Example: `  gander policy allow registry.npmjs.org
+		Example: `  gander policy allow packages.example.org
   gander policy allow git.example.org:22
   gander policy allow 127.0.0.1:5432
-  gander policy allow --global '*.npmjs.org'`,
+  gander policy allow --global '*.example.org'`,
 	}, "allowed", remember(true))
 }
 
@@ -101,7 +101,7 @@ func policyDenyCommand(a *cli.App) *cobra.Command {
 		Long: `deny takes back what allow said about a host, and keeps sandboxes of this project, or of
 all, from it, whatever policy.network and its presets allow: a denial wins. gander policy
 forget takes that back.`,
-		Example: `  gander policy deny registry.npmjs.org
+		Example: `  gander policy deny packages.example.org
   gander policy deny --global telemetry.example.org`,
 	}, "denied", remember(false))
 }
@@ -111,7 +111,7 @@ func policyForgetCommand(a *cli.App) *cobra.Command {
 		Use:     "forget HOST[:PORT]",
 		Short:   "take back what allow or deny said about a host",
 		Long:    "forget takes back what gander policy allow or deny said, or you answered, about a host.",
-		Example: "  gander policy forget registry.npmjs.org\n  gander policy forget --global '*.npmjs.org'",
+		Example: "  gander policy forget packages.example.org\n  gander policy forget --global '*.example.org'",
 	}, "forgotten", func(store *permit.Store, project, rule string) error {
 		rules, err := store.Rules(project)
 		if err != nil {

@@ -33,7 +33,7 @@ project's file may only tighten it, until you trust that file as it is.`,
 		Example: `  gander policy show
   gander policy explain .env
   gander policy explain github.com:443
-  gander policy allow registry.npmjs.org`,
+  gander policy allow git.example.org:22`,
 	}
 	cli.Group(cmd)
 	cmd.AddCommand(policyShowCommand(a), policyExplainCommand(a), policyCheckCommand(a), policyTrustCommand(a),
