@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"time"
 
+	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -80,6 +81,10 @@ type Rules struct {
 	Own string
 	// Writes change which files are protected.
 	Writes policy.Writes
+	// Place says where git keeps what belongs to the project elsewhere. Spec.Mounts show it.
+	Place gitconfig.Place
+	// Whole lets all of Place.Top be written, and not the project alone.
+	Whole bool
 	// GitStore is a directory of the host, one of Spec.Mounts for reading, that is closed
 	// but for what RuleKeeper.OpenGit opens in it; empty for none.
 	GitStore string
@@ -105,6 +110,8 @@ type Denial struct {
 	Rule  string `json:"rule,omitempty"`
 	Why   string `json:"why,omitempty"`
 	Allow string `json:"allow,omitempty"`
+	// Setting is another setting that permits it, as it is written; empty when none does.
+	Setting string `json:"setting,omitempty"`
 	// By says in a few words what closes the path, where Rule is empty.
 	By string `json:"by,omitempty"`
 }
@@ -112,6 +119,13 @@ type Denial struct {
 // DeniedUnheard is the Rule of a denial of a socket at which nobody in the sandbox listens:
 // programs outside, who may, do what is asked of them there.
 const DeniedUnheard = "sockets"
+
+// DeniedByPlace is the Rule of a denial of what is shown for the sake of git alone.
+const DeniedByPlace = "project"
+
+// WholeRepository is the setting by which all of the repository may be written that the project
+// is a directory of.
+const WholeRepository = `"policy": {"project": "repository"}`
 
 // DeniedByGit is the Rule of a denial of git's objects, which keep content of closed
 // files.

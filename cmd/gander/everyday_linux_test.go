@@ -45,6 +45,26 @@ var everyday = []use{
 			git config --global branch.autoSetupMerge false; rm -rf up; echo p/cl > ../cd`,
 		`git switch feat; echo "switch=$?"; git status --short; echo mine > h; git add -A; git commit -qm mine; git switch -q main; git checkout -q -b x origin/feat; echo "checkout=$?"; git branch --show-current`,
 	},
+	{
+		"a linked work tree", `git init -q main; cd main; echo 1 > f; git add f; git commit -qm 1; git worktree add -q ../wt -b wt; git worktree add -q ../other; echo p/wt > ../../cd`,
+		`git status -sb; echo 2 > g; git add g; git commit -qm 2; echo 3 > f; git stash -q; git stash pop -q; git log --oneline --all; git branch side; git switch -q side; git tag t; git fetch -q .; git repack -adq; echo $?`,
+	},
+	{
+		"a submodule", `git config --global protocol.file.allow always; git init -q up; cd up; echo 1 > f; git add f; git commit -qm 1; cd ..; git init -q super; cd super; git submodule -q add ../up sub; git commit -qm 1; echo p/super/sub > ../../cd`,
+		`git status -sb; echo 2 > g; git add g; git commit -qm 2; git log --oneline; git diff HEAD~ --stat`,
+	},
+	{
+		"a package of a monorepo", `git init -q .; mkdir -p packages/a packages/b node_modules/dep; echo 1 > packages/a/f; echo 1 > packages/b/f; echo node_modules > .gitignore; echo hoisted > node_modules/dep/x; git add .; git commit -qm 1; echo p/packages/a > ../cd`,
+		`git status -sb; echo 2 > g; git add g; git commit -qm 2; cat ../b/f ../../node_modules/dep/x; git log --oneline; echo 3 > f; git stash -q; git stash pop -q; git rev-parse --show-prefix`,
+	},
+	{
+		"a git directory elsewhere", `git init -q --separate-git-dir=apart.git w; cd w; echo 1 > f; git add f; git commit -qm 1; echo p/w > ../../cd`,
+		`git status -sb; echo 2 > g; git add g; git commit -qm 2; git log --oneline`,
+	},
+	{
+		"objects elsewhere", `git init -q main; cd main; echo 1 > f; git add f; git commit -qm 1; cd ..; git clone -q --shared main w; echo p/w > ../cd`,
+		`git log --oneline; echo 2 > f; git commit -qam 2; git fsck; git log --oneline`,
+	},
 }
 
 // prelude makes what git makes the same twice.

@@ -183,7 +183,8 @@ func (p *Place) Fit(home string) (sandbox.Spec, error) {
 	spec.Limits = p.Policy.Bounds()
 	if rules := r.Terms.Rules(); rules != nil {
 		own := *rules
-		own.Writes, own.Denied = p.Policy.Writes, r.Denied
+		p.Policy.GiveRules(&own)
+		own.Denied = r.Denied
 		spec.Rules = &own
 	}
 	return spec, GiveGitStore(&spec, p.Policy.Git, GitStore(home))

@@ -1,11 +1,13 @@
 package confine
 
 import (
+	"fmt"
 	"time"
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/rules/project"
 )
 
 // Policy says what the sandboxes of a project may do.
@@ -21,6 +23,49 @@ type Policy struct {
 	HomeFiles map[string][]byte
 	// Settings are the person's of git that count inside.
 	Settings gitconfig.Settings
+	// Place says where git keeps what belongs to the project elsewhere; Mounts show it.
+	Place gitconfig.Place
+}
+
+// WithPlace returns the policy with where git keeps what belongs to a project elsewhere, and has that
+// shown.
+func (p Policy) WithPlace(at gitconfig.Place) Policy {
+	p.Place = at
+	if at.Top != "" {
+		p.Mounts = append(p.Mounts, sandbox.Mount{Path: at.Top, Writable: p.Project == policy.ProjectRepository, Ruled: true})
+	}
+	for i, dir := range []string{at.Inner, at.Common, at.Dir} {
+		if dir != "" && (i < 2 || !project.Below(dir, at.Common)) {
+			p.Mounts = append(p.Mounts, sandbox.Mount{Path: dir, Writable: true})
+		}
+	}
+	for _, store := range at.Objects {
+		p.Mounts = append(p.Mounts, sandbox.Mount{Path: store})
+	}
+	return p
+}
+
+// GiveRules gives the rules of a sandbox what the policy has for them.
+func (p Policy) GiveRules(r *sandbox.Rules) {
+	r.Writes, r.Place, r.Whole = p.Writes, p.Place, p.Project == policy.ProjectRepository
+}
+
+// SayPlace says what is shown of git for the project besides it, in sentences.
+func (p Policy) SayPlace() (all []string) {
+	if p.Place.Top != "" {
+		what := "can be read inside, and not written; " + sandbox.WholeRepository + " lets it be written, \"directory\" hides it"
+		if p.Project == policy.ProjectRepository {
+			what = "can be read and written inside"
+		}
+		all = append(all, fmt.Sprintf("The project is a directory of the repository %s: the rest of that %s.", Printable(p.Place.Top), what))
+	}
+	if p.Place.Common != "" {
+		all = append(all, fmt.Sprintf("Git's directory of the project, %s, is shown inside; what belongs to other work trees there can only be read. %s hides it.", Printable(p.Place.Common), `"policy": {"project": "directory"}`))
+	}
+	if n := len(p.Place.Objects); n > 0 {
+		all = append(all, fmt.Sprintf("Git's objects in %s can be read inside.", SomeOf(p.Place.Objects, n)))
+	}
+	return append(all, p.Place.Left...)
 }
 
 // Bounds are the policy's limits for a Spec; where it has none the driver's hold.

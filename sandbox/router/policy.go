@@ -42,6 +42,9 @@ func (b *backend) policyNotices() []notice {
 	for _, text := range b.place.Examined.GitNotices() {
 		all = append(all, notice{"warning", text})
 	}
+	for _, text := range b.place.Policy.SayPlace() {
+		all = append(all, notice{"info", text})
+	}
 	if b.place.Policy.Settings.Unsigned {
 		all = append(all, notice{"info", gitconfig.SayUnsigned})
 	}
@@ -114,6 +117,8 @@ func (b *backend) denied(d sandbox.Denial) {
 		text = fmt.Sprintf("%s is a socket at which nobody in the sandbox listens: %s or a command of it was refused (%s). Programs outside are not reached by sockets.", name, b.agent.Name(), d.Operation)
 	case d.Rule == sandbox.DeniedByGit:
 		text = fmt.Sprintf("%s may keep content of closed files, and policy.git is \"hide\": git was refused it (%s). What git says then is that objects are missing or cannot be read; the repository is whole, and works outside of the sandbox. What came from outside is looked at before the next prompt.", name, d.Operation)
+	case d.Setting != "":
+		text = fmt.Sprintf("%s cannot be changed: %s. %s or a command of it was refused (%s). %s in gander's config.json allows it.", name, d.Why, b.agent.Name(), d.Operation, d.Setting)
 	case d.Allow != "":
 		text = fmt.Sprintf("%s is protected (%s: %s): %s or a command of it was refused (%s). To allow it, add %q to policy.writes.allow in gander's config.json.", name, d.Rule, d.Why, b.agent.Name(), d.Operation, d.Allow)
 	case d.Rule != "" || filepath.Base(path) == ignore.FileName:

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,8 @@ type closure struct {
 	gitStore string
 	hidden   atomic.Bool // that git's objects are hidden was told
 	writes   policy.Writes
-	agent    int // the user that commands run as
+	place    string // see Rules.Project
+	agent    int    // the user that commands run as
 
 	// naming guards what is known of git's repositories.
 	naming sync.Mutex
@@ -49,7 +51,7 @@ func (l *linux) newClosure(s Setup, denied func(sandbox.Denial)) (*closure, erro
 	if err := enforce.Supported(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRules, err)
 	}
-	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}, gitStore: r.GitStore, writes: r.Writes, agent: os.Geteuid()}
+	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}, gitStore: r.GitStore, writes: r.Writes, place: r.Project, agent: os.Geteuid()}
 	c.own.Set(r.Own, r.HasOwn)
 	reports := newDenials(denied)
 	o := enforce.Options{
@@ -76,7 +78,14 @@ func (l *linux) newClosure(s Setup, denied func(sandbox.Denial)) (*closure, erro
 		c.agent = l.identity.UID
 	}
 	for i, t := range r.Trees {
-		policy, err := c.newPolicy(t, l.log)
+		bounds := treeBounds{own: "."}
+		if i == 0 {
+			bounds.narrow = below(t, r.Narrow...)
+		}
+		if own, ok := r.Gits[t]; ok {
+			bounds.isGit, bounds.own = true, filepath.ToSlash(nameIn(t, own))
+		}
+		policy, err := c.newPolicy(t, bounds, l.log)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +104,7 @@ func (l *linux) newClosure(s Setup, denied func(sandbox.Denial)) (*closure, erro
 }
 
 // newPolicy follows the rules of a tree.
-func (c *closure) newPolicy(tree string, log *slog.Logger) (func() enforce.Policy, error) {
+func (c *closure) newPolicy(tree string, bounds treeBounds, log *slog.Logger) (func() enforce.Policy, error) {
 	git, err := gitPlaces(tree, "")
 	if err != nil { // protectNamed fails with it, too, before anything runs
 		log.Warn("looking for what git runs", "tree", tree, "err", err)
@@ -113,8 +122,8 @@ func (c *closure) newPolicy(tree string, log *slog.Logger) (func() enforce.Polic
 		return nil, fmt.Errorf("reading the rules of %s: %w", tree, err)
 	}
 	c.sets = append(c.sets, set)
-	c.guarded = append(c.guarded, guarded{tree: tree, git: git, now: &now})
-	now.Store(&treePolicy{tree: tree, below: strings.TrimSuffix(tree, "/") + "/", set: set, protection: protection})
+	c.guarded = append(c.guarded, guarded{tree: tree, isGit: bounds.isGit, git: git, now: &now})
+	now.Store(&treePolicy{treeBounds: bounds, tree: tree, below: strings.TrimSuffix(tree, "/") + "/", set: set, protection: protection})
 	return func() enforce.Policy {
 		if p := now.Load(); p.git != nil {
 			return gitPolicy{p}
@@ -131,6 +140,7 @@ func (c *closure) filter() *enforce.Filter {
 // treePolicy is the rules of a tree as they were when they last changed. A new one
 // takes its place with each change, by which the Guard knows.
 type treePolicy struct {
+	treeBounds
 	tree       string
 	below      string // what paths in it begin with
 	set        *ignore.Set
@@ -156,7 +166,7 @@ func (p *treePolicy) Access(rel string, dir bool) enforce.Access {
 	if p.Closed(rel, dir) {
 		return enforce.None
 	}
-	if _, ok := p.protection.Protects(rel); ok {
+	if _, ok := p.protection.Protects(rel); ok || p.keeps(rel) != "" {
 		return enforce.ReadOnly
 	}
 	return enforce.Full
@@ -169,7 +179,9 @@ func (p *treePolicy) Closed(rel string, dir bool) bool {
 
 // ByName implements enforce.Policy. Git's objects are closed where they are, so that
 // no directory of them may move.
-func (p *treePolicy) ByName() bool { return p.git == nil && p.set.Matcher().BasenameOnly() }
+func (p *treePolicy) ByName() bool {
+	return p.git == nil && !p.bounded() && p.set.Matcher().BasenameOnly()
+}
 
 // MayMove implements enforce.Policy.
 func (p *treePolicy) MayMove(from, to string) bool { return p.protection.MayMove(from, to) }

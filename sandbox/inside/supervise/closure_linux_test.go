@@ -29,7 +29,7 @@ func TestClosureKeepsOwnRules(t *testing.T) {
 		_ = c.watcher.Close()
 		c.guard.Close()
 	}()
-	now, err := c.newPolicy(tree, l.log)
+	now, err := c.newPolicy(tree, treeBounds{own: "."}, l.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestHiddenObjects(t *testing.T) {
 	}
 	c := &closure{gitStore: store, own: &ignore.Text{}, watcher: ignore.NewWatcher(slog.New(slog.DiscardHandler))}
 	defer func() { _ = c.watcher.Close() }()
-	if _, err := c.newPolicy(tree, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := c.newPolicy(tree, treeBounds{own: "."}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	c.guarded[0].root = true
@@ -104,7 +104,7 @@ func TestObjectsByFile(t *testing.T) {
 	}
 	c := &closure{own: &ignore.Text{}, watcher: ignore.NewWatcher(slog.New(slog.DiscardHandler))}
 	defer func() { _ = c.watcher.Close() }()
-	now, err := c.newPolicy(tree, slog.New(slog.DiscardHandler))
+	now, err := c.newPolicy(tree, treeBounds{own: "."}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,7 @@ const (
 )
 
 // project is the directory that relative paths begin in.
-func (c *closure) project() string { return c.guarded[0].tree }
+func (c *closure) project() string { return cmp.Or(c.place, c.guarded[0].tree) }
 
 // roots are the directories that somebody works in, without those in others.
 func (c *closure) roots() (dirs []string) {
@@ -75,7 +76,9 @@ func (c *closure) closed() (found sandbox.ClosedFiles) {
 	begin := time.Now()
 	found.Default = !slices.ContainsFunc(c.sets, func(s *ignore.Set) bool { return !s.Default() })
 	for _, root := range c.roots() {
-		c.closedIn(root, begin, &found)
+		if !slices.ContainsFunc(c.guarded, func(g guarded) bool { return g.tree == root && g.isGit }) {
+			c.closedIn(root, begin, &found)
+		}
 	}
 	return found
 }

@@ -18,10 +18,11 @@ import (
 
 // guarded is a tree with what is protected in it.
 type guarded struct {
-	tree string
-	root bool             // see Rules.Roots
-	git  policy.GitPlaces // guarded by closure.naming
-	now  *atomic.Pointer[treePolicy]
+	tree  string
+	root  bool             // see Rules.Roots
+	isGit bool             // the tree is a git directory
+	git   policy.GitPlaces // guarded by closure.naming
+	now   *atomic.Pointer[treePolicy]
 }
 
 // protectNamed implements keeper: what the configuration of repositories names now is
@@ -221,9 +222,6 @@ func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 		out.Rule, out.Why = sandbox.DeniedUnheard, "nobody in the sandbox listens there"
 		return out, true
 	}
-	if d.Operation == "rmdir" && path.Base(d.Path) == ".git" {
-		return out, false // git tries it wherever a directory becomes empty, and at the top
-	}
 	for i, g := range c.guarded {
 		rel, err := filepath.Rel(g.tree, d.Path)
 		if err != nil || !filepath.IsLocal(rel) {
@@ -238,9 +236,19 @@ func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 			return out, !v.current() || !v.there[rel]
 		}
 		if r, ok := g.now.Load().protection.Protects(filepath.ToSlash(rel)); ok {
+			if d.Operation == "rmdir" && r.Pattern == ".git" {
+				return out, false // git tries it wherever a directory becomes empty, and at the top
+			}
 			out.Rule, out.Why = r.Name(), r.Why
 			if !r.Fixed {
 				out.Allow = r.Entry()
+			}
+			return out, true
+		}
+		if why := g.now.Load().keeps(filepath.ToSlash(rel)); why != "" {
+			out.Rule, out.Why = sandbox.DeniedByPlace, why
+			if len(g.now.Load().narrow) > 0 {
+				out.Setting = sandbox.WholeRepository
 			}
 			return out, true
 		}

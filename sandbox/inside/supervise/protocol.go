@@ -73,6 +73,13 @@ type Rules struct {
 	// Roots are those of Trees that somebody works in, as in a project of their own: the
 	// project, which is the first tree, is one anyway.
 	Roots []string `json:"roots,omitempty"`
+	// Project is where relative paths begin, if it is not the first tree, but in it.
+	Project string `json:"project,omitempty"`
+	// Narrow are the directories of the first tree that may be written; empty is all of it.
+	Narrow []string `json:"narrow,omitempty"`
+	// Gits are trees that are git directories, by their paths; the value is the directory in it
+	// that belongs to the work tree that is shown, and is the path itself where all does.
+	Gits map[string]string `json:"gits,omitempty"`
 	// Own is the text of the person's own rules file.
 	Own string `json:"own,omitempty"`
 	// HasOwn says that there is one; an empty file counts.

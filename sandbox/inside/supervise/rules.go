@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gander.dev/gander/sandbox"
@@ -29,6 +31,7 @@ func ReadRules(spec sandbox.Spec, project string) (*Rules, error) {
 		return nil, nil
 	}
 	r := &Rules{Trees: []string{project}, Writes: spec.Rules.Writes}
+	r.place(spec.Rules, project)
 	for _, m := range spec.Mounts {
 		if !m.Writable && !m.Ruled {
 			continue
@@ -36,6 +39,9 @@ func ReadRules(spec sandbox.Spec, project string) (*Rules, error) {
 		real, err := filepath.EvalSymlinks(m.Path)
 		if err != nil {
 			return nil, fmt.Errorf("reading the rules of %s: %w", m.Path, err)
+		}
+		if r.Gits[real] != "" || real == spec.Rules.Place.Top || real == spec.Rules.Place.Inner {
+			continue
 		}
 		if st, err := os.Stat(real); err == nil && st.IsDir() {
 			r.Trees = append(r.Trees, real)
@@ -53,6 +59,30 @@ func ReadRules(spec sandbox.Spec, project string) (*Rules, error) {
 	r.ownPath = spec.Rules.Own
 	r.Own, r.HasOwn, err = readOwn(r.ownPath)
 	return r, err
+}
+
+// place takes in where git's data of the project is.
+func (r *Rules) place(of *sandbox.Rules, project string) {
+	p := of.Place
+	if p.Top != "" {
+		r.Trees[0], r.Project = p.Top, project
+		if !of.Whole {
+			r.Narrow = []string{project}
+			if p.Inner != "" {
+				r.Narrow = append(r.Narrow, p.Inner)
+			}
+		}
+	}
+	if p.Common == "" {
+		return
+	}
+	r.Gits = map[string]string{p.Common: p.Dir}
+	if !isIn(p.Dir, p.Common) {
+		r.Gits[p.Dir] = p.Dir
+	}
+	for _, dir := range slices.Sorted(maps.Keys(r.Gits)) {
+		r.Trees, r.Roots = append(r.Trees, dir), append(r.Roots, dir)
+	}
 }
 
 func readOwn(path string) (text string, ok bool, err error) {

@@ -21,6 +21,12 @@ func gitControls() []string {
 // slash (valid_remote_nick).
 func gitRemotes() []string { return []string{"remotes", "branches"} }
 
+// isAlternates reports whether a path in a git directory names where else objects are: what
+// gander shows of the machine depends on it.
+func isAlternates(tail []string) bool {
+	return len(tail) == 3 && tail[0] == "objects" && tail[1] == "info" && strings.HasSuffix(tail[2], "alternates")
+}
+
 // isGit reports whether a folded name is ".git", in the spellings of Windows, too.
 func isGit(name string) bool {
 	if !strings.HasPrefix(name, ".git") && !strings.HasPrefix(name, "git~1") {
@@ -56,11 +62,14 @@ func (p *Protection) InGit(rel string) bool {
 }
 
 // inModules reports whether a path is, or is in, where git keeps the directories of
-// submodules and worktrees, or has such a directory in it.
+// submodules and worktrees, or has such a directory, or the list of other stores of objects, in it.
 func (p *Protection) inModules(names []string) bool {
 	for tail := range p.gitTails(names) {
 		if len(tail) > 0 && (tail[0] == "modules" || tail[0] == "worktrees") {
 			return true
+		}
+		if len(tail) == 1 && tail[0] == "objects" || len(tail) == 2 && tail[0] == "objects" && tail[1] == "info" {
+			return true // what is moved there may name other stores
 		}
 	}
 	return slices.ContainsFunc(p.gitDirs, func(dir []string) bool {
@@ -110,13 +119,15 @@ func (p *Protection) gitEntry(names []string) string {
 			return ".git"
 		case slices.Contains(gitControls(), tail[0]), slices.Contains(gitRemotes(), tail[0]):
 			return ".git/" + tail[0]
+		case isAlternates(tail):
+			return ".git/" + strings.Join(tail, "/")
 		case tail[0] != "modules" && tail[0] != "worktrees":
 			continue
 		}
 		inRefs := false // where git has remotes and branches of its own
 		for i, name := range tail[1:] {
 			remote := slices.Contains(gitRemotes(), name) && !inRefs && len(tail[1:])-i <= 2
-			if remote || slices.Contains(gitControls(), name) {
+			if remote || slices.Contains(gitControls(), name) || isAlternates(tail[1+i:]) {
 				return ".git/" + tail[0] + "/…/" + name
 			}
 			inRefs = inRefs || i > 0 && name == "refs"

@@ -97,6 +97,7 @@ func (m *merger) layer(l Layer) {
 	m.add("environment", &m.e.Environment, l.Environment, m.may)
 	m.add("writes.protect", &m.e.Writes.Protect, l.Writes.Protect, always)
 	m.add("writes.allow", &m.e.Writes.Allow, l.Writes.Allow, m.may)
+	single(m, "project", &m.e.Project, l.Project, byRank(ProjectRepository, "", ProjectDirectory))
 	single(m, "git", &m.e.Git, l.Git, byRank(GitWarn, GitRefuse, GitHide))
 	m.add("network.allow", &m.e.Network.Allow, l.Network.Allow, m.may)
 	m.add("network.presets", &m.e.Network.Presets, l.Network.Presets, m.may)

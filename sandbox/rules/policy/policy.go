@@ -19,6 +19,10 @@ type Policy struct {
 	Environment []string `json:"environment"`
 	// Writes are the files of the project that nothing inside may write.
 	Writes Writes `json:"writes"`
+	// Project says how much is shown where the project is a directory of a repository, or has
+	// its git directory elsewhere: empty for that to be read, ProjectRepository or
+	// ProjectDirectory.
+	Project string `json:"project" enum:"repository,directory"`
 	// Git says what happens when git keeps content of files that .gooseignore
 	// closes: one of GitWarn, GitRefuse, GitHide.
 	Git     string  `json:"git" enum:"warn,refuse,hide"`
@@ -35,6 +39,12 @@ const (
 	GitWarn   = "warn"   // the session says which files
 	GitRefuse = "refuse" // the session answers no prompt
 	GitHide   = "hide"   // their content cannot be read from git's objects either
+)
+
+// The values of Policy.Project, besides empty.
+const (
+	ProjectRepository = "repository" // all of the repository may be written
+	ProjectDirectory  = "directory"  // the directory alone is shown
 )
 
 // The values of Policy.Canaries.

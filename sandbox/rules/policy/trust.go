@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/natefinch/atomic"
@@ -41,6 +43,29 @@ func (s TrustStore) Trusted(project string, content []byte) []Request {
 		return nil
 	}
 	return r.Granted
+}
+
+// Stores returns those of the stores of git's objects that a project has elsewhere which were
+// there when it was first asked about, or when the person agreed. With agree those of now are
+// remembered in their place.
+func (s TrustStore) Stores(project string, now []string, agree bool) []string {
+	file, _, err := s.file(project)
+	if err != nil {
+		return nil
+	}
+	file = strings.TrimSuffix(file, ".json") + ".stores"
+	raw, err := os.ReadFile(file)
+	if known := strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00"); err == nil && !agree {
+		return slices.DeleteFunc(slices.Clone(now), func(store string) bool { return !slices.Contains(known, store) })
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	text := strings.Join(now, "\x00")
+	if os.MkdirAll(s.Dir, 0o700) != nil || atomic.WriteFile(file, strings.NewReader(text)) != nil {
+		return nil
+	}
+	return now
 }
 
 // Trust remembers the content of the project's file and what it is granted, and nothing

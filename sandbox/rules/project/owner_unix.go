@@ -4,6 +4,7 @@ package project
 
 import (
 	"io/fs"
+	"os"
 	"syscall"
 )
 
@@ -22,4 +23,19 @@ func Links(info fs.FileInfo) uint64 {
 		return 0
 	}
 	return uint64(st.Nlink)
+}
+
+// SameOwner reports whether two paths belong to the same user.
+func SameOwner(a, b string) bool {
+	one, err := os.Lstat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Lstat(b)
+	if err != nil {
+		return false
+	}
+	x, _, _ := fileOwner(one)
+	y, _, known := fileOwner(other)
+	return known && x == y
 }

@@ -240,6 +240,9 @@ func (in *incarnation) create(ctx context.Context, p *confine.Place) (sandbox.Sa
 	if n := len(p.Policy.Refused); n > 0 {
 		in.notice(fmt.Sprintf("The workspace's .gander.json asks for %d things more than you allow and does not get them; see gander policy check.", n))
 	}
+	for _, text := range p.Policy.SayPlace() {
+		in.notice(text)
+	}
 	if p.Policy.Settings.Unsigned {
 		in.notice(gitconfig.SayUnsigned)
 	}
@@ -322,6 +325,8 @@ func (in *incarnation) denied(d sandbox.Denial) {
 		text = fmt.Sprintf("%q is a socket at which nobody in the sandbox listens: a program inside was refused (%s). Programs outside are not reached by sockets.", d.Path, d.Operation)
 	case d.Rule == sandbox.DeniedByGit:
 		text = fmt.Sprintf("%q may keep content of closed files, and policy.git is \"hide\": git was refused it (%s). What came from outside is looked at before the next iteration.", d.Path, d.Operation)
+	case d.Setting != "":
+		text = fmt.Sprintf("%q cannot be changed: %s. A program inside was refused (%s). %s in gander's config.json allows it.", d.Path, d.Why, d.Operation, d.Setting)
 	case d.Allow != "":
 		text = fmt.Sprintf("%q is protected (%s: %s): a program inside was refused (%s). To allow it, add %q to policy.writes.allow in gander's config.json.", d.Path, d.Rule, d.Why, d.Operation, d.Allow)
 	case d.Rule != "":

@@ -160,6 +160,7 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	list("environment", e.Environment)
 	list("writes.protect", e.Writes.Protect)
 	list("writes.allow", e.Writes.Allow)
+	single("project", e.Project)
 	single("git", e.Git)
 	list("network.allow", e.Network.Allow)
 	list("network.presets", e.Network.Presets)

@@ -10,6 +10,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/cmd/gander/internal/show"
+	"gander.dev/gander/cmd/gander/internal/wire"
 )
 
 func policyTrustCommand(a *cli.App) *cobra.Command {
@@ -34,13 +35,38 @@ later. Exit code 5 when you say no.`,
 			if err != nil {
 				return err
 			}
-			return trust(cmd.Context(), a, cfg, dir, yes)
+			return trustAll(cmd.Context(), a, cfg, dir, yes)
 		},
 	}
 	cli.CWDFlag(cmd, &cwd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "take the trust back")
 	return cmd
+}
+
+// trustAll trusts the project's file, and the stores that git has objects in elsewhere.
+func trustAll(ctx context.Context, a *cli.App, cfg *config.Config, dir string, yes bool) error {
+	before := wire.GitPlace(cfg, dir, false)
+	if len(before.Unknown) == 0 {
+		return trust(ctx, a, cfg, dir, yes)
+	}
+	for _, store := range before.Unknown {
+		if _, err := fmt.Fprintf(a.Out, "git's objects in %s, to be read\n", cli.Printable(store)); err != nil {
+			return err
+		}
+	}
+	if cfg.ProjectFileContent() == nil {
+		if err := confirmTrust(ctx, a, dir, yes); err != nil {
+			return err
+		}
+	} else if err := trust(ctx, a, cfg, dir, yes); err != nil {
+		return err
+	}
+	if left := wire.GitPlace(cfg, dir, true).Unknown; len(left) > 0 {
+		return fmt.Errorf("the stores of git's objects could not be remembered in %s; choose a directory that you can write with --home or GANDER_HOME", cfg.TrustStore().Dir)
+	}
+	_, err := fmt.Fprintln(a.Out, "git's objects there are shown from the next session on")
+	return err
 }
 
 // trust remembers the content that was read once, and shown.

@@ -85,6 +85,12 @@ func OpenSandbox(ctx context.Context, a *cli.App, p Place) (*confine.Place, func
 	if in.Policy.Settings.Unsigned {
 		a.Log.Warn(gitconfig.SayUnsigned)
 	}
+	for _, text := range in.Policy.SayPlace() {
+		a.Log.Info(text)
+	}
+	for _, text := range in.Policy.Place.Left {
+		a.Log.Warn(text)
+	}
 	for _, text := range in.Examined.Weaker() {
 		a.Log.Warn(text)
 	}
@@ -136,6 +142,9 @@ func denials(ctx context.Context, a *cli.App, p Place) func(sandbox.Denial) {
 
 // permits says what permits what rules refused.
 func permits(d sandbox.Denial) string {
+	if d.Setting != "" {
+		return d.Setting
+	}
 	if d.Allow == "" {
 		return "-"
 	}

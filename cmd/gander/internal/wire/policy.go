@@ -9,6 +9,8 @@ import (
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/rules/gitconfig"
+	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/rules/project"
 )
 
 // Unkept says that what a policy closes is open on a system; empty where a sandbox
@@ -22,12 +24,12 @@ func Unkept(system string) string {
 
 // Policy implements confine.Settings. It has what a project's trusted file adds to what
 // drivers and agents have of the person's.
-func (w *Wiring) Policy(project string) (confine.Policy, error) {
+func (w *Wiring) Policy(dir string) (confine.Policy, error) {
 	person := w.Config()
-	if project == "" {
+	if dir == "" {
 		return confine.Policy{Policy: person.Policy}, nil
 	}
-	cfg, err := person.ForProject(project)
+	cfg, err := person.ForProject(dir)
 	if err != nil {
 		return confine.Policy{}, err
 	}
@@ -35,8 +37,8 @@ func (w *Wiring) Policy(project string) (confine.Policy, error) {
 		return confine.Policy{}, err
 	}
 	e := cfg.EffectivePolicy()
-	p := confine.Policy{Policy: e.Policy, Refused: e.Refused, Settings: GitSettings(cfg, project)}
-	tools := cfg.FindToolchains(project)
+	p := confine.Policy{Policy: e.Policy, Refused: e.Refused, Settings: GitSettings(cfg, dir)}
+	tools := cfg.FindToolchains(dir)
 	for _, place := range tools.Places {
 		p.Mounts = append(p.Mounts, sandbox.Mount{Path: place.Path})
 	}
@@ -45,6 +47,9 @@ func (w *Wiring) Policy(project string) (confine.Policy, error) {
 		if !slices.Contains(person.Policy.ReadOnlyPaths, path) {
 			p.Mounts = append(p.Mounts, sandbox.Mount{Path: path})
 		}
+	}
+	if e.Project != policy.ProjectDirectory {
+		p = p.WithPlace(GitPlace(cfg, dir, false))
 	}
 	known := person.SandboxEnvironment()
 	for _, v := range cfg.SandboxEnvironment() {
@@ -56,8 +61,17 @@ func (w *Wiring) Policy(project string) (confine.Policy, error) {
 }
 
 // GitSettings returns the person's settings of git that count in sandboxes of a project.
-func GitSettings(cfg *config.Config, project string) gitconfig.Settings {
-	return gitconfig.Read(gitconfig.Options{Variable: os.Getenv, Project: project, Writable: []string{project, cfg.Home}})
+func GitSettings(cfg *config.Config, dir string) gitconfig.Settings {
+	return gitconfig.Read(gitconfig.Options{Variable: os.Getenv, Project: dir, Writable: []string{dir, cfg.Home}})
+}
+
+// GitPlace returns where git keeps what belongs to a project elsewhere. The stores of objects that
+// there are when it is asked for first count from then on; agree says that those of now do.
+func GitPlace(cfg *config.Config, dir string, agree bool) gitconfig.Place {
+	return gitconfig.Find(gitconfig.PlaceOptions{
+		Project: dir, Private: []string{cfg.Home}, Homes: project.Homes(),
+		Known: func(stores []string) []string { return cfg.TrustStore().Stores(dir, stores, agree) },
+	})
 }
 
 // PermissionsDir returns the directory of the answers that hold for good.
