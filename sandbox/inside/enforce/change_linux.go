@@ -15,6 +15,8 @@ type entry struct {
 	name   string // with the slash at its end, if the call has one there
 	dir    object // the directory
 	goes   bool   // the entry is to be removed
+	begins bool   // the entry is to be made, and nothing is to be there
+	anyway bool   // a Writer permits that although its access is denied
 }
 
 // dots reports whether the name is one that the kernel refuses in its own way.
@@ -84,12 +86,21 @@ func (t *task) change(at *entry, isDir bool, do func(parent int, name string) er
 }
 
 func (t *task) mkdir(dir int32, addr uint64, mode uint32) answer {
-	return t.at(dir, addr, true, func(parent int, name string) error {
+	at, e := t.entry(dir, addr)
+	if e != 0 {
+		return done(e)
+	}
+	at.begins = true
+	return t.change(at, true, func(parent int, name string) error {
 		mode, e := t.mode(parent, mode)
 		if e != 0 {
 			return e
 		}
-		return unix.Mkdirat(parent, name, mode)
+		err := unix.Mkdirat(parent, name, mode)
+		if o, there := at.object(); err == nil && there && len(at.dir.trees) > 0 {
+			t.g.made.setFresh(o.inode(), true)
+		}
+		return err
 	})
 }
 
@@ -136,7 +147,13 @@ func (t *task) unlink(dir int32, addr uint64, flags int) answer {
 		return done(e)
 	}
 	return t.change(at, flags&unix.AT_REMOVEDIR != 0, func(parent int, name string) error {
-		return unix.Unlinkat(parent, name, flags)
+		o, there := at.object()
+		err := unix.Unlinkat(parent, name, flags)
+		if err == nil && there {
+			t.g.made.dropLock(o.inode())
+			t.g.made.setFresh(o.inode(), false)
+		}
+		return err
 	})
 }
 
@@ -150,6 +167,9 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 	to, e := t.entry(toDir, toAddr)
 	if e != 0 {
 		return done(e)
+	}
+	if a, handled := t.replace(from, to, flags); handled {
+		return a
 	}
 	var judged []moved
 	if !from.dots() && !to.dots() {

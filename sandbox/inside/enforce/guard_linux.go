@@ -87,6 +87,7 @@ type Guard struct {
 	places                   renames      // those of directories
 	parking                  parking
 	tracing                  tracing
+	made                     *ownMade
 }
 
 // New prepares a Guard. The trees must exist.
@@ -97,7 +98,7 @@ func New(o Options) (*Guard, error) {
 	if o.Denied == nil {
 		o.Denied = func(Denial) {}
 	}
-	g := &Guard{o: o, crew: newCrew(), slash: -1, proc: -1, descriptors: -1, load: -1, self: unix.Getpid(), calls: map[int32]func(*task) answer{}, names: map[int32]string{}}
+	g := &Guard{o: o, crew: newCrew(), made: newOwnMade(), slash: -1, proc: -1, descriptors: -1, load: -1, self: unix.Getpid(), calls: map[int32]func(*task) answer{}, names: map[int32]string{}}
 	for _, c := range openCalls() {
 		g.calls[int32(c.nr)], g.names[int32(c.nr)] = c.do, "open"
 	}
@@ -230,6 +231,7 @@ func (g *Guard) Close() {
 }
 
 func (g *Guard) release() {
+	g.made.close()
 	for _, t := range g.trees {
 		t.close()
 	}

@@ -106,7 +106,7 @@ func (t *task) permitObject(o *object, write bool) unix.Errno {
 	if rest, ok := t.g.mounts.proc(o.stat.Mnt_id, o.path); ok {
 		return t.permitProc(rest, write)
 	}
-	if forbids(t.g.access(o, write), write) {
+	if access := t.g.access(o, write); forbids(access, write) && !(access == ReadOnly && t.g.made.isLock(o.inode())) {
 		return t.denied(o.path)
 	}
 	if write && !t.g.mayChange(o) {
@@ -220,6 +220,10 @@ func (t *task) permitName(at *entry, dir bool) unix.Errno {
 	for _, tree := range t.g.trees {
 		ask := func(rel string) Access { return tree.access(rel, dir, true) }
 		if tree.judge(t.g, at.dir.stat.Mnt_id, path, ask) == Full || tree.mayMake(t.g, at, dir) {
+			continue
+		}
+		if tree.mayAnyway(t.g, at, dir) {
+			at.anyway = true
 			continue
 		}
 		if unix.Faccessat(at.parent, ".", unix.X_OK, unix.AT_EACCESS) != nil {

@@ -155,6 +155,7 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 		}
 		return -1, nil, unix.EISDIR
 	}
+	at.begins = flags&unix.O_EXCL != 0
 	if e := t.permitName(at, false); e != 0 {
 		return -1, nil, e
 	}
@@ -176,7 +177,10 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 	if err != nil {
 		return -1, nil, number(err)
 	}
-	if _, e := t.permit(fd, true); e != 0 { // the directory may have moved
+	if at.begins && t.g.isLock(at) {
+		t.g.made.addLock(fd)
+	}
+	if _, e := t.permit(fd, true); e != 0 && !at.anyway { // the directory may have moved
 		_ = unix.Close(fd)
 		return -1, nil, e
 	}

@@ -37,7 +37,9 @@ type closure struct {
 	hidden   atomic.Bool // that git's objects are hidden was told
 	writes   policy.Writes
 	place    string // see Rules.Project
-	agent    int    // the user that commands run as
+	// gitWrites is what programs inside have had written to configurations of git.
+	gitWrites *configWrites
+	agent     int // the user that commands run as
 
 	// naming guards what is known of git's repositories.
 	naming sync.Mutex
@@ -54,6 +56,7 @@ func (l *linux) newClosure(s Setup, denied func(sandbox.Denial)) (*closure, erro
 	c := &closure{watcher: ignore.NewWatcher(l.log), own: &ignore.Text{}, gitStore: r.GitStore, writes: r.Writes, place: r.Project, agent: os.Geteuid()}
 	c.own.Set(r.Own, r.HasOwn)
 	reports := newDenials(denied)
+	c.gitWrites = newConfigWrites(reports.add)
 	o := enforce.Options{
 		Inside: l.inside, StaticMounts: r.OwnMounts, OwnNetwork: r.OwnNetwork, Public: r.Public, Machine: s.KeepPrivileges, Log: l.log,
 		Denied: func(d enforce.Denial) {
@@ -123,7 +126,7 @@ func (c *closure) newPolicy(tree string, bounds treeBounds, log *slog.Logger) (f
 	}
 	c.sets = append(c.sets, set)
 	c.guarded = append(c.guarded, guarded{tree: tree, isGit: bounds.isGit, git: git, now: &now})
-	now.Store(&treePolicy{treeBounds: bounds, tree: tree, below: strings.TrimSuffix(tree, "/") + "/", set: set, protection: protection})
+	now.Store(&treePolicy{treeBounds: bounds, tree: tree, writes: c.gitWrites, below: strings.TrimSuffix(tree, "/") + "/", set: set, protection: protection})
 	return func() enforce.Policy {
 		if p := now.Load(); p.git != nil {
 			return gitPolicy{p}
@@ -145,6 +148,7 @@ type treePolicy struct {
 	below      string // what paths in it begin with
 	set        *ignore.Set
 	protection *policy.Protection
+	writes     *configWrites   // to configurations of git
 	linked     map[string]bool // where closed links lead to
 	git        *gitView        // nil while git's objects are open
 }

@@ -240,6 +240,9 @@ func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 				return out, false // git tries it wherever a directory becomes empty, and at the top
 			}
 			out.Rule, out.Why = r.Name(), r.Why
+			if d.Reason != "" {
+				out.Rule, out.Why = "git's configuration", d.Reason
+			}
 			if !r.Fixed {
 				out.Allow = r.Entry()
 			}

@@ -138,9 +138,6 @@ func Read(o Options) Settings {
 	if r.out.Unsigned {
 		all = append(all, off("commit"), off("tag"))
 	}
-	// The repository's configuration is protected, and git writes the upstream there in the
-	// middle of a switch: it would stop with the other branch's files and the old HEAD.
-	all = append(all, Setting{Section: "branch", Key: "autosetupmerge", Value: "false"})
 	r.out.Files[globalName] = Format(all)
 	return r.out
 }
@@ -339,9 +336,6 @@ func (r *reader) choose(s *Setting, file string) (taken bool, why string) {
 			r.out.Unsigned = true
 		}
 		return false, "nothing is signed inside"
-	}
-	if s.Section == "branch" && s.Subsection == "" && s.Key == "autosetupmerge" {
-		return false, "a branch that is made inside has no upstream, as the repository's configuration is protected"
 	}
 	kind, ok := kindOf(*s)
 	switch {

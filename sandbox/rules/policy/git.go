@@ -2,6 +2,7 @@ package policy
 
 import (
 	"iter"
+	"path"
 	"slices"
 	"strings"
 )
@@ -14,6 +15,10 @@ func gitControls() []string {
 		"config", "config.lock", "config.worktree", "config.worktree.lock", "hooks", "commondir", "commondir.lock", "gitdir", "gitdir.lock",
 	}
 }
+
+// newPrefix begins the names of the files that gander writes in a git directory before they get
+// theirs (enforce.WrittenPrefix).
+const newPrefix = ".gander-new-"
 
 // gitRemotes are the entries by which git is told, in an older way, where to fetch and
 // push: to push to a repository in the project runs its hooks. A file in such a directory
@@ -117,6 +122,8 @@ func (p *Protection) gitEntry(names []string) string {
 		switch {
 		case len(tail) == 0:
 			return ".git"
+		case strings.HasPrefix(tail[0], newPrefix):
+			return ".git/" + newPrefix + "*"
 		case slices.Contains(gitControls(), tail[0]), slices.Contains(gitRemotes(), tail[0]):
 			return ".git/" + tail[0]
 		case isAlternates(tail):
@@ -127,11 +134,59 @@ func (p *Protection) gitEntry(names []string) string {
 		inRefs := false // where git has remotes and branches of its own
 		for i, name := range tail[1:] {
 			remote := slices.Contains(gitRemotes(), name) && !inRefs && len(tail[1:])-i <= 2
-			if remote || slices.Contains(gitControls(), name) || isAlternates(tail[1+i:]) {
+			if remote || strings.HasPrefix(name, newPrefix) || slices.Contains(gitControls(), name) || isAlternates(tail[1+i:]) {
 				return ".git/" + tail[0] + "/…/" + name
 			}
 			inRefs = inRefs || i > 0 && name == "refs"
 		}
 	}
 	return ""
+}
+
+// Locks returns the configuration that a lock of git's at a path is for; empty when it is no such
+// lock, or when the configuration may be written anyway.
+func (p *Protection) Locks(rel string) string {
+	target, ok := strings.CutSuffix(rel, ".lock")
+	if base := path.Base(target); !ok || base != "config" && base != "config.worktree" {
+		return ""
+	}
+	if r, ok := p.Protects(rel); !ok || r.Group != "git" || !strings.HasSuffix(r.Pattern, "/"+path.Base(rel)) {
+		return ""
+	}
+	return target
+}
+
+// MayBegin reports whether an entry may be made at a protected path where nothing is, as what is
+// protected in it is so anyway: directories of a git directory and those for files that run
+// nothing, samples of hooks, and, in a directory that was made inside (fresh), a git directory
+// below the top.
+func (p *Protection) MayBegin(rel string, dir, fresh bool) bool {
+	r, ok := p.Protects(rel)
+	name := path.Base(rel)
+	switch {
+	case ok && dir && r.Group != "" && r.Group != "git":
+		return p.holdsOpen(foldAll(rel))
+	case !ok || r.Group != "git":
+		return false
+	case dir && name == ".git":
+		return fresh && rel != ".git" && r.Pattern == ".git"
+	case dir:
+		return slices.Contains([]string{"hooks", "branches"}, name) && strings.HasSuffix(r.Pattern, "/"+name)
+	}
+	return fresh && isSample(rel, r)
+}
+
+func isSample(rel string, r Rule) bool {
+	return strings.HasSuffix(rel, ".sample") && path.Base(path.Dir(rel)) == "hooks" && strings.HasSuffix(r.Pattern, "/hooks")
+}
+
+// MayRemove reports whether a protected entry may go from a directory that was made inside: what
+// MayBegin lets be made there, and git's configuration.
+func (p *Protection) MayRemove(rel string) bool {
+	r, ok := p.Protects(rel)
+	name := path.Base(rel)
+	if ok && r.Group != "" && r.Group != "git" {
+		return p.holdsOpen(foldAll(rel))
+	}
+	return ok && r.Group == "git" && (rel != ".git" && slices.Contains([]string{".git", "hooks", "branches", "config", "config.worktree"}, name) || isSample(rel, r))
 }

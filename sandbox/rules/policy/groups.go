@@ -11,6 +11,8 @@ type Group struct {
 	// Patterns are the files; see [Pattern]. What git keeps in its directories is
 	// recognised by more than patterns: see gitDir.
 	Patterns []string
+	// Open are files among them that run nothing. A directory that is to hold such can be made.
+	Open []string
 }
 
 // Groups are the files that make the person's machine, and not the agent's
@@ -44,6 +46,10 @@ func Groups() []Group {
 				".vimrc", ".gvimrc", ".nvimrc", ".nvim.lua", ".lvimrc", ".vimspector.json", "*.sublime-project", "*.sublime-workspace",
 				".dir-locals.el", ".dir-locals-2.el", ".projectile", ".kakrc", ".devcontainer", ".devcontainer.json", ".lapce",
 				".gdbinit", ".lldbinit",
+			},
+			Open: []string{
+				".vscode/extensions.json", ".vscode/*.code-snippets", ".idea/.gitignore", ".idea/codeStyles/*.xml", ".idea/inspectionProfiles/*.xml",
+				".idea/dictionaries/*.xml", ".idea/vcs.xml",
 			},
 		},
 		{

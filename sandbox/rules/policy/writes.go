@@ -93,6 +93,7 @@ type Protection struct {
 	literal map[string][]int // rules by their first name, where that is one
 	wild    []int            // and the others
 	allow   []Pattern
+	open    []Pattern // files that run nothing
 	git     bool
 	gitDirs [][]string
 	tops    [][]string // of work trees
@@ -175,6 +176,13 @@ func NewProtection(w Writes, git GitPlaces) (*Protection, error) {
 			if err := p.protect(text, Rule{Pattern: text, Group: g.Name, Why: g.Why}); err != nil {
 				return nil, err
 			}
+		}
+		for _, text := range g.Open {
+			pattern, err := ParsePattern(text)
+			if err != nil {
+				return nil, err
+			}
+			p.open = append(p.open, pattern)
 		}
 	}
 	p.protectFiles(git.Files, "git's configuration names it")
@@ -281,14 +289,26 @@ func (p *Protection) Protects(rel string) (Rule, bool) {
 }
 
 // holds reports whether a rule that covers a path protects it, too.
-func (r *protected) holds(allowed bool, names []string) bool {
+func (r *protected) holds(allowed bool, p *Protection, names []string) bool {
 	switch {
 	case r.rule.Fixed:
 		return true
 	case r.rule.Group == "" || r.rule.Group == "git":
 		return !allowed
 	}
-	return !allowed && !isDependency(names)
+	return !allowed && !isDependency(names) && !p.runsNothing(names)
+}
+
+// runsNothing reports whether a path is that of a file which groups leave open.
+func (p *Protection) runsNothing(names []string) bool {
+	return slices.ContainsFunc(p.open, func(o Pattern) bool {
+		return len(names) >= len(o.names) && o.begins(names[len(names)-len(o.names):])
+	})
+}
+
+// holdsOpen reports whether a path is that of a directory for such files.
+func (p *Protection) holdsOpen(names []string) bool {
+	return slices.ContainsFunc(p.open, func(o Pattern) bool { return o.leads(names, 1) })
 }
 
 // match is the first rule that covers a path and holds for it; -1 without one. One that
@@ -297,7 +317,7 @@ func (p *Protection) match(names []string, allowed bool) int {
 	found := -1
 	try := func(start int, rules []int) {
 		for _, i := range rules {
-			if (found < 0 || i < found) && (start == 0 || !p.rules[i].anchored) && p.rules[i].begins(names[start:]) && p.rules[i].holds(allowed, names) {
+			if (found < 0 || i < found) && (start == 0 || !p.rules[i].anchored) && p.rules[i].begins(names[start:]) && p.rules[i].holds(allowed, p, names) {
 				found = i
 			}
 		}
