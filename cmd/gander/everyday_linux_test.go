@@ -41,9 +41,20 @@ var everyday = []use{
 	},
 	{
 		"a branch of the remote", `
-			git init -q up; cd up; echo 1 > f; git add f; git commit -qm 1; git switch -qc feat; echo 2 > f; echo new > g; git add -A; git commit -qm 2; git switch -q main; cd ..; git clone -q up cl
-			git config --global branch.autoSetupMerge false; rm -rf up; echo p/cl > ../cd`,
-		`git switch feat; echo "switch=$?"; git status --short; echo mine > h; git add -A; git commit -qm mine; git switch -q main; git checkout -q -b x origin/feat; echo "checkout=$?"; git branch --show-current`,
+			git init -q up; cd up; echo 1 > f; git add f; git commit -qm 1; git switch -qc feat; echo 2 > f; echo new > g; git add -A; git commit -qm 2; git switch -q main; cd ..; git clone -q up cl; rm -rf up; echo p/cl > ../cd`,
+		`git switch feat; echo "switch=$?"; git status -sb; echo mine > h; git add -A; git commit -qm mine; git switch -q main; git checkout -q -b x origin/feat; echo "checkout=$?"; git status -sb; git branch -D feat; git branch -m x y; git config --get-regexp '^branch.y'`,
+	},
+	{
+		"remotes and pushing", `git init -q --bare up.git; git clone -q up.git cl; cd cl; echo 1 > f; git add f; git commit -qm 1; echo p > ../../cd`,
+		`cd cl; git push -q -u origin main; git status -sb; git remote add more https://git.example/x.git; git remote -v; git remote remove more; git push -q origin main:other; git branch -r`,
+	},
+	{
+		"part of the files", `git init -q .; mkdir a b; echo 1 > a/f; echo 1 > b/f; git add .; git commit -qm 1`,
+		`git sparse-checkout set a; echo "sparse=$?"; ls; git status -sb; git sparse-checkout disable; ls`,
+	},
+	{
+		"new repositories below", `git init -q .; echo sub > .gitignore; echo sub2 >> .gitignore; git add .; git commit -qm 1`,
+		`git init -q sub; cd sub; echo 1 > f; git add f; git commit -qm 1; cd ..; git clone -q sub sub2; git -C sub2 status -sb; mkdir -p sub2/.vscode; echo '{}' > sub2/.vscode/extensions.json; rm -rf sub2; ls; git status -sb`,
 	},
 	{
 		"a linked work tree", `git init -q main; cd main; echo 1 > f; git add f; git commit -qm 1; git worktree add -q ../wt -b wt; git worktree add -q ../other; echo p/wt > ../../cd`,

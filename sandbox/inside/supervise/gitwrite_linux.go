@@ -80,7 +80,7 @@ func (p *treePolicy) Accept(target string, now, next []byte) ([]byte, error) {
 		w.remotes[at][name] = true
 	}
 	if a.Dropped != "" {
-		w.tell(sandbox.Denial{Operation: "rename", Path: at, Rule: "git's configuration", Why: a.Dropped, Allow: "@git"})
+		w.tell(sandbox.Denial{Operation: "rename", Path: at, Rule: ".git/config of @git", Why: a.Dropped, Allow: "@git"})
 	}
 	return a.Text, nil
 }

@@ -241,7 +241,7 @@ func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 			}
 			out.Rule, out.Why = r.Name(), r.Why
 			if d.Reason != "" {
-				out.Rule, out.Why = "git's configuration", d.Reason
+				out.Why = d.Reason
 			}
 			if !r.Fixed {
 				out.Allow = r.Entry()

@@ -131,7 +131,7 @@ func TestReadLeavesOut(t *testing.T) {
 		"[diff \"x\"]\n\ttextconv = /home/" + secret, "[diff]\n\texternal = " + secret, "[merge \"x\"]\n\tdriver = " + secret, "[remote \"x\"]\n\turl = https://" + secret + "@h/", "[init]\n\ttemplateDir = ~/" + secret,
 		"[filter \"x\"]\n\tsmudge = f() { echo " + secret + "; }; f", "[include]\n\tpath = BASE/work/p/" + secret, "[includeIf \"gitdir:BASE/other/\"]\n\tpath = ~/other.inc", "[core]\n\texcludesFile = BASE/work/p/ignore",
 		"[core]\n\texcludesFile = BASE/gander/ignore", "[core]\n\texcludesFile = ~/dir", "[core]\n\texcludesFile = ~/large", "[core]\n\tattributesFile = ~/to-project", "[core]\n\tattributesFile = ~/over-project", "[commit]\n\ttemplate = ~/pipe-like",
-		"[branch]\n\tautoSetupMerge = always", "[trailer \"x\"]\n\tcommand = " + secret, "[protocol \"ext\"]\n\tallow = always", "[maintenance]\n\trepo = /" + secret, "[gui]\n\tx = " + secret, "[user \"x\"]\n\tname = " + secret,
+		"[trailer \"x\"]\n\tcommand = " + secret, "[protocol \"ext\"]\n\tallow = always", "[maintenance]\n\trepo = /" + secret, "[gui]\n\tx = " + secret, "[user \"x\"]\n\tname = " + secret,
 	}
 	for _, text := range left {
 		home, _, read := person(t, map[string]string{

@@ -171,7 +171,7 @@ func (p *Protection) MayBegin(rel string, dir, fresh bool) bool {
 	case dir && name == ".git":
 		return fresh && rel != ".git" && r.Pattern == ".git"
 	case dir:
-		return slices.Contains([]string{"hooks", "branches"}, name) && strings.HasSuffix(r.Pattern, "/"+name)
+		return fresh && slices.Contains([]string{"hooks", "branches"}, name) && strings.HasSuffix(r.Pattern, "/"+name)
 	}
 	return fresh && isSample(rel, r)
 }

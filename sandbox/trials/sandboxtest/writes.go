@@ -82,7 +82,14 @@ func writeAttacks() []writeAttack {
 		{name: "a program that the configuration names, made", script: "mkdir -p bin && echo x > bin/fsmonitor"},
 		{name: "a program that the configuration names, replaced", script: "echo x > e; chmod +x e; mv e tools/diff.sh"},
 		{name: "a program that a submodule's configuration names", script: "mkdir -p module/bin && echo x > module/bin/filter"},
-		{name: "a repository inside, made", script: "git init -q sub", needs: "git"},
+		{name: "a repository made where a directory was", script: "git init -q src", needs: "git"},
+		{name: "a repository made inside, with a hook", script: "git init -q sub; echo x > sub/.git/hooks/pre-commit; mv sub/.git/hooks/pre-push.sample sub/.git/hooks/pre-push", needs: "git"},
+		{name: "a repository made inside, with a program", script: "git init -q sub; git -C sub config core.fsmonitor evil", needs: "git"},
+		{name: "a remote that runs a program", script: "git remote add evil 'ext::sh -c evil'", needs: "git"},
+		{name: "a remote that is a path", script: "git remote add evil ./evil", needs: "git"},
+		{name: "another upstream", script: "git config branch.main.pushRemote evil", needs: "git"},
+		{name: "other stores of objects", script: "echo /etc > .git/objects/info/alternates"},
+		{name: "other stores of objects moved in", script: "mkdir e; echo /etc > e/alternates; rmdir .git/objects/info; mv e .git/objects/info"},
 		{name: "a worktree", script: "git worktree add -q w", needs: "git"},
 		{name: "git led elsewhere by commondir", script: "mkdir e; echo ../e > .git/commondir"},
 		{name: "a remote in an older way", script: "mkdir -p .git/remotes; echo URL: ./up > .git/remotes/origin"},
@@ -92,7 +99,7 @@ func writeAttacks() []writeAttack {
 		{name: "the remote of a submodule with such a name", script: "mkdir .git/modules/a/remotes/b/remotes; echo URL: ./up > .git/modules/a/remotes/b/remotes/origin"},
 		{name: "a submodule with such a name, moved", script: "mv .git/modules/a/remotes/b .git/modules/a/remotes/c"},
 		{name: "a submodule's configuration", script: "mkdir -p .git/modules/m; echo '[core]' > .git/modules/m/config"},
-		{name: "a submodule of many parts", script: "mkdir -p .git/modules/a/b/hooks"},
+		{name: "a submodule of many parts", script: "mkdir -p .git/modules/a/b/hooks; echo x > .git/modules/a/b/hooks/update"},
 		{name: "a submodule's directory moved in", script: "mkdir -p e .git/modules; echo '[core]' > e/config; mv e .git/modules/m"},
 		{name: "all submodules moved in", script: "mkdir -p e/m; echo '[core]' > e/m/config; mv e .git/modules"},
 		{name: "a submodule's directory as a link", script: "mkdir -p e .git/modules; ln -s ../../e .git/modules/refs"},
@@ -119,7 +126,7 @@ func writeAttacks() []writeAttack {
 		{name: "an editor's directory", script: "mkdir .vscode && echo x > .vscode/tasks.json"},
 		{name: "an editor's directory moved in", script: "mkdir v; echo x > v/tasks.json; mv v .vscode"},
 		{name: "an editor's directory as a link", script: "mkdir v; ln -s v .zed"},
-		{name: "an editor's directory in another case", script: "mkdir .VSCode"},
+		{name: "an editor's directory in another case", script: "mkdir .VSCode; echo x > .VSCode/tasks.json"},
 		{name: "an editor's file that is there", script: "echo x >> .idea/workspace.xml"},
 		{name: "an editor's directory from among packages", script: "mkdir -p node_modules/p/.vscode; mv node_modules/p q"},
 		{name: "an editor's directory by tar", script: "mkdir -p node_modules/.vscode; tar cf t.tar -C node_modules .vscode; tar xf t.tar"},
@@ -262,6 +269,9 @@ func protectedFiles(t *testing.T, dir string) map[string]string {
 		if err != nil {
 			return err
 		}
+		if entries, _ := os.ReadDir(path); d.IsDir() && len(entries) == 0 && p.MayBegin(rel, true, true) {
+			protected = false // what comes there is protected
+		}
 		shut := d.IsDir() && info.Mode()&0o500 != 0o500
 		if protected || !p.MayLink(rel) && (d.Type() == fs.ModeSymlink || shut) {
 			raw, _ := os.ReadFile(path)
@@ -351,11 +361,17 @@ func TestWrites(t *testing.T, newDriver NewDriver, owner int) {
 		Eventually(t, "being told of the rule that refused git config", patience, func() bool {
 			select {
 			case d := <-denials:
-				return d.Rule == ".git/config.lock of @git" && d.Why != "" && d.Allow == "@git"
+				return d.Rule == ".git/config of @git" && d.Why != "" && d.Allow == "@git"
 			default:
 				return false
 			}
 		})
+	})
+	t.Run("a lock that stays open", func(t *testing.T) {
+		if !has["git"] {
+			t.Skip("no git inside")
+		}
+		testOpenLock(t, sb, spec.WorkingDir)
 	})
 	t.Run("a later repository", func(t *testing.T) { testLaterRepository(t, sb, spec.WorkingDir) })
 	for _, a := range writeAttacks() {
@@ -369,6 +385,22 @@ func TestWrites(t *testing.T, newDriver NewDriver, owner int) {
 		if diff := cmp.Diff(before, protectedFiles(t, spec.WorkingDir)); diff != "" {
 			t.Errorf("%s: something protected was changed:\n%s", a.name, diff)
 		}
+	}
+}
+
+// testOpenLock tests that git's configuration gets what the lock had when it took its place, and
+// nothing that is written to the lock's descriptor, or its other names, later.
+func testOpenLock(t *testing.T, sb sandbox.Sandbox, project string) {
+	t.Helper()
+	const script = `set -C; exec 9> .git/config.lock; ln .git/config.lock other; cat .git/config >&9; printf '[branch "main"]\n\tdescription = kept\n' >&9
+		mv .git/config.lock .git/config; printf '[core]\n\tsshCommand = evil\n' >&9; printf '[core]\n\tsshCommand = evil\n' >> other; printf '[core]\n\tsshCommand = evil\n' >> .git/config; rm -f other`
+	Run(t, sb, script, gitEnv()...)
+	text, err := os.ReadFile(filepath.Join(project, ".git", "config"))
+	if err != nil || !strings.Contains(string(text), "description = kept") || strings.Contains(string(text), "evil") {
+		t.Errorf("the configuration is %v:\n%s", err, text)
+	}
+	if left, _ := filepath.Glob(filepath.Join(project, ".git", ".gander-new-*")); len(left) > 0 {
+		t.Errorf("%v is left over", left)
 	}
 }
 
@@ -408,6 +440,9 @@ func testGitWorks(t *testing.T, sb sandbox.Sandbox) {
 		"chmod +x src/a && test -x src/a && chmod -x src/a", "chmod -R u+r .", "cp -a src src2 && rm -r src2", "chmod 0 src && chmod 755 src",
 		"echo x > deep/f && git -C deep add f && git -C deep commit -qm one && git -C deep branch topic",
 		"echo y >> AGENTS.md && echo z > new && mv new AGENTS.md && echo x > settings/app.toml && rm settings/app.toml",
+		"git checkout -q --track -b tracked main && git config branch.tracked.merge && git checkout -q main && git branch -D tracked",
+		"git remote add up https://git.example/x.git && git remote remove up", "mkdir -p .idea/codeStyles && echo x > .idea/codeStyles/Project.xml && rm .idea/codeStyles/Project.xml",
+		"git init -q sub && git -C sub commit -q --allow-empty -m one && git clone -q sub sub2 && rm -rf sub sub2",
 		"echo x > apart/f && git -C apart add f && git -C apart commit -qm one && git -C apart gc -q && git -C apart branch topic",
 	} {
 		if out, errs, st := Run(t, sb, script, gitEnv()...); st.Code != 0 {
@@ -415,7 +450,7 @@ func testGitWorks(t *testing.T, sb sandbox.Sandbox) {
 		}
 	}
 	_, errs, st := Run(t, sb, "git config user.name agent", gitEnv()...)
-	if st.Code == 0 || !strings.Contains(errs, "could not lock config file .git/config: Permission denied") {
+	if st.Code == 0 || !strings.Contains(errs, "config file .git/config: Permission denied") {
 		t.Errorf("git config: %+v, %q", st, errs)
 	}
 }
