@@ -42,8 +42,10 @@ func (t *task) setMode(fd int, mode uint32) answer {
 	case uint32(o.stat.Mode)&0o7777 == mode && int(o.stat.Uid) == unix.Geteuid():
 		return done(0)
 	}
-	if e := t.permitAttribute(&o, mode&ownerEnters != ownerEnters); e != 0 {
-		return done(e)
+	if !t.g.isFresh(&o) {
+		if e := t.permitAttribute(&o, mode&ownerEnters != ownerEnters); e != 0 {
+			return done(e)
+		}
 	}
 	if !t.waits() {
 		return done(unix.EINTR)

@@ -180,7 +180,10 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 	if at.begins && t.g.isLock(at) {
 		t.g.made.addLock(fd)
 	}
-	if _, e := t.permit(fd, true); e != 0 && !at.anyway { // the directory may have moved
+	if at.anyway {
+		return fd, nil, 0
+	}
+	if _, e := t.permit(fd, true); e != 0 { // the directory may have moved
 		_ = unix.Close(fd)
 		return -1, nil, e
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -106,6 +107,25 @@ func (m *ownMade) close() {
 func (e *entry) object() (o object, ok bool) {
 	err := unix.Statx(e.parent, e.bare(), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &o.stat)
 	return o, err == nil
+}
+
+// isFresh reports whether an object is a file that may be removed as its directory was made inside:
+// it may have any mode then, which git init tries.
+func (g *Guard) isFresh(o *object) bool {
+	if o.kind() != unix.S_IFREG {
+		return false
+	}
+	for _, tree := range o.trees {
+		w, ok := tree.policy().(Writer)
+		rel, is := tree.really(g, o.stat.Mnt_id, o.path)
+		if !ok || !is || !w.MayRemove(rel) {
+			continue
+		}
+		var dir object
+		err := unix.Statx(unix.AT_FDCWD, filepath.Dir(o.path), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &dir.stat)
+		return err == nil && g.made.isFresh(dir.inode())
+	}
+	return false
 }
 
 // writers calls f with each tree that an entry is in and whose policy is a Writer.
