@@ -248,7 +248,7 @@ func newDenials(tell func(sandbox.Denial)) *denials { return &denials{tell: tell
 
 // add must be quick: a process waits.
 func (n *denials) add(d sandbox.Denial) {
-	key := sandbox.Denial{Operation: d.Operation, Path: d.Path}
+	key := sandbox.Denial{Operation: d.Operation, Path: d.Path, Why: d.Why}
 	n.mu.Lock()
 	if now := time.Now(); now.Sub(n.since) > denialInterval {
 		n.since, n.told = now, map[sandbox.Denial]bool{}

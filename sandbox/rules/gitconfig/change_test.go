@@ -24,7 +24,7 @@ func TestAccept(t *testing.T) {
 		"a branch's rebase by a value":        {Change{New: []byte(before + "[branch \"main\"]\n\trebase = x\n")}, "branch.main.rebase"},
 		"a remote by https":                   {Change{New: []byte(remote("https://git.example:8443/a/b.git") + "\tfetch = +refs/heads/*:refs/remotes/x/*\n")}, ""},
 		"a remote by ssh":                     {Change{New: []byte(remote("ssh://git@git.example/a"))}, ""},
-		"a remote by git":                     {Change{New: []byte(remote("git://[::1]/a"))}, ""},
+		"a remote by git":                     {Change{New: []byte(remote("git://[2001:db8:1:2:3:4:5:6]/a"))}, ""},
 		"a remote as ssh has it":              {Change{New: []byte(remote("git@git.example:a/b.git"))}, ""},
 		"a remote by http":                    {Change{New: []byte(remote("http://git.example/a"))}, "address"},
 		"a remote that runs":                  {Change{New: []byte(remote("ext::sh -c x"))}, "address"},

@@ -136,7 +136,7 @@ func denials(ctx context.Context, a *cli.App, p Place) func(sandbox.Denial) {
 		if d.Rule == sandbox.DeniedUnheard {
 			text = "a socket at which nobody in the sandbox listens was refused inside"
 		}
-		a.Log.Log(ctx, level, text, "sandbox", p.Name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, d.By, ".gooseignore"), "allow", permits(d))
+		a.Log.Log(ctx, level, text, "sandbox", p.Name, "path", d.Path, "operation", d.Operation, "rule", cmp.Or(d.Rule, d.By, ".gooseignore"), "why", cmp.Or(d.Why, "-"), "allow", permits(d))
 	}
 }
 
