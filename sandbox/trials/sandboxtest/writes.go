@@ -83,8 +83,6 @@ func writeAttacks() []writeAttack {
 		{name: "a program that the configuration names, replaced", script: "echo x > e; chmod +x e; mv e tools/diff.sh"},
 		{name: "a program that a submodule's configuration names", script: "mkdir -p module/bin && echo x > module/bin/filter"},
 		{name: "a repository made where a directory was", script: "git init -q src", needs: "git"},
-		{name: "a repository made inside, with a hook", script: "git init -q sub; echo x > sub/.git/hooks/pre-commit; mv sub/.git/hooks/pre-push.sample sub/.git/hooks/pre-push", needs: "git"},
-		{name: "a repository made inside, with a program", script: "git init -q sub; git -C sub config core.fsmonitor evil", needs: "git"},
 		{name: "a remote that runs a program", script: "git remote add evil 'ext::sh -c evil'", needs: "git"},
 		{name: "a remote that is a path", script: "git remote add evil ./evil", needs: "git"},
 		{name: "another upstream", script: "git config branch.main.pushRemote evil", needs: "git"},
@@ -442,7 +440,7 @@ func testGitWorks(t *testing.T, sb sandbox.Sandbox) {
 		"echo y >> AGENTS.md && echo z > new && mv new AGENTS.md && echo x > settings/app.toml && rm settings/app.toml",
 		"git checkout -q --track -b tracked main && git config branch.tracked.merge && git checkout -q main && git branch -D tracked",
 		"git remote add up https://git.example/x.git && git remote remove up", "mkdir -p .idea/codeStyles && echo x > .idea/codeStyles/Project.xml && rm .idea/codeStyles/Project.xml",
-		"git init -q sub && git -C sub commit -q --allow-empty -m one && git clone -q sub sub2 && rm -rf sub sub2",
+		"git init -q sub && git -C sub commit -q --allow-empty -m one && git clone -q sub sub2 && ! git -C sub config core.fsmonitor evil && ! touch sub/.git/hooks/pre-commit && rm -rf sub sub2",
 		"echo x > apart/f && git -C apart add f && git -C apart commit -qm one && git -C apart gc -q && git -C apart branch topic",
 	} {
 		if out, errs, st := Run(t, sb, script, gitEnv()...); st.Code != 0 {
