@@ -248,3 +248,88 @@ func TestWhoAmI(t *testing.T) {
 		}
 	}
 }
+
+// TestDevices looks for a device that the person's configuration gives, that a project's asks
+// for, and that is refused.
+func TestDevices(t *testing.T) {
+	gander := asGander(t)
+	const device, disk = "/dev/net/tun", "/dev/loop0"
+	if _, err := os.Stat(device); err != nil {
+		t.Skip("there is no ", device)
+	}
+	for _, tt := range []struct{ name, person, project, want string }{
+		{"by default", `{}`, "", "no device"},
+		{"named", `{"sandbox": {"devices": ["` + device + `"]}}`, "", "device"},
+		{"named by a directory", `{"sandbox": {"devices": ["/dev/net"]}}`, "", "device"},
+		{"asked for by the project", `{}`, `{"sandbox": {"devices": ["` + device + `"]}}`, "not allowed in a project's file"},
+		{"a disk", `{"sandbox": {"devices": ["` + disk + `"]}}`, "", "is a disk, and no sandbox gets one"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := os.Stat(disk); err != nil && tt.name == "a disk" {
+				t.Skip("there is no ", disk)
+			}
+			home, project := t.TempDir(), t.TempDir()
+			err := os.WriteFile(filepath.Join(home, "config.json"), []byte(tt.person), 0o600)
+			if err == nil && tt.project != "" {
+				err = os.WriteFile(filepath.Join(project, ".gander.json"), []byte(tt.project), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, _ := exec.CommandContext(t.Context(), gander, "--home", home, "--log-level", "error", "--log-format", "pretty", "sandbox", "exec", "--cwd", project, "--",
+				"sh", "-c", "test -c "+device+" && echo device || echo no device; find /dev -type b").CombinedOutput()
+			if text := strings.TrimSpace(string(out)); text != tt.want && (len(tt.want) < 10 || !strings.Contains(text, tt.want)) {
+				t.Errorf("it says %q, want %q", text, tt.want)
+			}
+		})
+	}
+}
+
+// TestAuthorities reads inside, by a variable of the person's, the certificates of a file
+// outside of the project, and not the key that is beside them.
+func TestAuthorities(t *testing.T) {
+	bundle, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
+	if err != nil {
+		t.Skip("this machine has no certificates:", err)
+	}
+	const end = "-----END CERTIFICATE-----\n"
+	cert, _, _ := strings.Cut(string(bundle), end)
+	cert = cert[strings.Index(cert, "-----BEGIN"):] + end
+	const key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
+	file := filepath.Join(t.TempDir(), "corp.pem")
+	if err := os.WriteFile(file, []byte("a comment\n"+cert+key+cert), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gander := asGander(t)
+	for _, name := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT"} {
+		cmd := exec.CommandContext(t.Context(), gander, "--home", t.TempDir(), "--log-level", "error", "sandbox", "exec", "--cwd", t.TempDir(), "--", "sh", "-c", "cat $"+name)
+		cmd.Env = append(os.Environ(), name+"="+file)
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != cert+cert {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// TestExecSays compares what is said of programs that do not start.
+func TestExecSays(t *testing.T) {
+	gander, tools := asGander(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "mine"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"no-such-program"}, 127, "nor outside"},
+		{[]string{"mine"}, 127, "is outside (" + tools + "/mine) and not in the sandbox, or what it is run by is not; name its directory in policy.readOnlyPaths"},
+		{[]string{filepath.Join(tools, "mine")}, 127, "policy.readOnlyPaths"},
+	} {
+		cmd := exec.CommandContext(t.Context(), gander, append([]string{"--home", t.TempDir(), "--log-level", "error", "sandbox", "exec", "--cwd", t.TempDir(), "--"}, tt.args...)...)
+		cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":"+tools)
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(string(out), tt.want) || strings.Count(strings.TrimSpace(string(out)), "\n") > 0 {
+			t.Errorf("%.60v: exit code %d, %.400q, want %d, one line with %q", tt.args, code, out, tt.code, tt.want)
+		}
+	}
+}

@@ -177,6 +177,7 @@ func (p *Place) Fit(home string) (sandbox.Spec, error) {
 		spec.HomeFiles = map[string][]byte{}
 	}
 	maps.Copy(spec.HomeFiles, p.Policy.Settings.Files)
+	spec.Files = p.Policy.Files
 	spec.Mounts = slices.Concat(spec.Mounts, p.Policy.Mounts)
 	spec.Doors = slices.Concat(p.doors, spec.Doors)
 	spec.Road = p.road

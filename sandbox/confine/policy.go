@@ -21,6 +21,8 @@ type Policy struct {
 	Env    []string
 	// HomeFiles are put into the home inside besides those of Settings.
 	HomeFiles map[string][]byte
+	// Files are at their absolute paths inside.
+	Files map[string][]byte
 	// Settings are the person's of git that count inside.
 	Settings gitconfig.Settings
 	// Place says where git keeps what belongs to the project elsewhere; Mounts show it.

@@ -68,7 +68,9 @@ type Options struct {
 	CABundle string
 	// ReadOnlyPaths are host paths that every sandbox sees.
 	ReadOnlyPaths []string
-	Limits        Limits
+	// Devices are the names of those that every container gets, see package devices.
+	Devices []string
+	Limits  Limits
 	// Log takes what is worth knowing; nil discards it.
 	Log *slog.Logger
 }

@@ -30,7 +30,7 @@ func (d *Driver) mounts(p plan, program string) ([]mount.Mount, error) {
 	for _, m := range p.spec.Mounts {
 		t.show(m)
 	}
-	if d.options.CABundle != "" {
+	if _, copied := p.spec.Files[d.options.CABundle]; d.options.CABundle != "" && !copied {
 		t.show(sandbox.Mount{Path: d.options.CABundle})
 		t.bind(d.options.CABundle, debianBundle, false)
 	}
@@ -102,6 +102,9 @@ func (d *Driver) showFiles(p *plan) error {
 	files := p.user.Names(p.home, "/bin/sh", func(string) string { return "" })
 	delete(files, "/etc/nsswitch.conf") // the image's is for the image's library
 	maps.Copy(files, p.spec.Files)
+	if text, ok := files[d.options.CABundle]; ok { // of the person's, without what is no certificate
+		files[debianBundle] = text
+	}
 	dir := filepath.Join(d.options.StateDir, "files")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("keeping files for containers: %w", err)
@@ -109,9 +112,6 @@ func (d *Driver) showFiles(p *plan) error {
 	p.mounts = slices.Clone(p.mounts)
 	for _, at := range slices.Sorted(maps.Keys(files)) {
 		text := files[at]
-		if at == debianBundle && d.options.CABundle != "" {
-			continue
-		}
 		name := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(text)))
 		if have, err := os.ReadFile(name); err != nil || !bytes.Equal(have, text) {
 			if err := errors.Join(atomic.WriteFile(name, bytes.NewReader(text)), os.Chmod(name, 0o444)); err != nil {

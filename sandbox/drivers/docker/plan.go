@@ -18,6 +18,7 @@ import (
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/rules/devices"
 	"gander.dev/gander/sandbox/rules/project"
 )
 
@@ -29,6 +30,7 @@ type plan struct {
 	image    string
 	command  []string // the first process, inside
 	mounts   []mount.Mount
+	devices  []string
 	labels   map[string]string
 	created  time.Time
 	user     project.Owner
@@ -64,6 +66,9 @@ func (d *Driver) plan(spec sandbox.Spec) (plan, error) {
 	}
 	if program != "" {
 		p.command[0] = supervise.InsideExecutable
+	}
+	if p.devices, err = devices.Find(d.options.Devices); err != nil {
+		return plan{}, err
 	}
 	p.labels = p.containerLabels(d.options.StateDir)
 	if err := spec.FillHome(); err != nil {
@@ -211,6 +216,9 @@ func (p plan) hostConfig() *api.HostConfig {
 	if p.spec.Road != nil {
 		h.DNS = []netip.Addr{netip.MustParseAddr(supervise.Resolver)}
 		h.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"} // for the resolver, in the container's own network
+	}
+	for _, path := range p.devices {
+		h.Devices = append(h.Devices, api.DeviceMapping{PathOnHost: path, PathInContainer: path, CgroupPermissions: "rw"})
 	}
 	if p.filter != "" {
 		h.SecurityOpt = append(h.SecurityOpt, "seccomp="+p.filter)

@@ -31,22 +31,9 @@ func settle(l sandbox.Limits) sandbox.Limits {
 	return l
 }
 
-// resources bound single processes, for where there is no group that could be
-// bounded; they are more generous, as the bound is meant for all together.
+// resources are the bounds for where there is no group that could be bounded.
 func resources(l sandbox.Limits) *supervise.Resources {
-	return &supervise.Resources{Data: dataOf(l), Processes: l.Processes, File: l.Disk, Time: l.Time}
-}
-
-// leastData is what gander's own processes in a sandbox need, which have the bound, too:
-// mostly room for threads' stacks that is never used.
-const leastData = 256 << 20
-
-// dataOf is the bound of one process's data; 0 is none.
-func dataOf(l sandbox.Limits) int64 {
-	if l.Memory == 0 {
-		return 0
-	}
-	return max(l.Memory, leastData)
+	return &supervise.Resources{Memory: l.Memory, Processes: l.Processes, File: l.Disk, Time: l.Time}
 }
 
 // bounds are the limits of a running sandbox.
@@ -94,11 +81,11 @@ func (b *bounds) start(start func(entrances []*os.File, group *os.File) (*superv
 	return proc, len(entrances), err
 }
 
-// rest are the bounds of single processes that are needed besides the groups.
+// rest are the bounds that are needed besides the groups.
 func (b *bounds) rest(r *supervise.Resources) *supervise.Resources {
 	rest := *r
 	if b.groups.means(memoryController) != "" {
-		rest.Data = 0
+		rest.Memory = 0
 	}
 	if b.groups.means(processController) != "" {
 		rest.Processes = 0
@@ -132,7 +119,7 @@ func (b *bounds) say() []string {
 		processes = "not limited (the kernel exempts root from the rlimit, and there is no cgroup to use)"
 	}
 	says := []string{
-		one("memory", size(l.Memory), memoryController, size(dataOf(l))+" of data for each process, by rlimit; not limited together", l.Memory > 0),
+		one("memory", size(l.Memory), memoryController, size(l.Memory)+", by the supervisor, which sums up what processes use four times a second or more often", l.Memory > 0),
 		one("processes", fmt.Sprint(l.Processes), processController, processes, l.Processes > 0),
 		one("cpu", fmt.Sprint(l.CPU), cpuController, "not limited (there is no cgroup to use)", l.CPU > 0),
 	}
@@ -158,7 +145,11 @@ func (b *box) Exceeded() []string {
 	if b.bounds == nil {
 		return nil
 	}
-	return b.bounds.groups.exceeded(b.bounds.limits)
+	says := b.bounds.groups.exceeded(b.bounds.limits)
+	if n := b.MemoryKills(); n > 0 {
+		says = append(says, tooMuchMemory(n, b.bounds.limits))
+	}
+	return says
 }
 
 // Consumption implements sandbox.Counted.

@@ -45,6 +45,8 @@ type Options struct {
 	StateDir string
 	// ReadOnlyPaths are host paths that every sandbox sees, besides the system's.
 	ReadOnlyPaths []string
+	// Devices are the names of those that every sandbox gets, see package devices.
+	Devices []string
 	// RefuseNamespaces makes the driver behave as where the kernel refuses them.
 	RefuseNamespaces bool
 	// RefuseGroups makes it behave as where control groups can be made and not be entered.

@@ -12,6 +12,7 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/rules/devices"
 	"gander.dev/gander/sandbox/rules/project"
 )
 
@@ -39,6 +40,9 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 		WorkingDir: proj.Path, Identity: identity(who), Loopback: true, Hostname: project.Host,
 	}
 	if p.setup.Root, err = d.root(spec, proj, exe); err != nil {
+		return plan{}, err
+	}
+	if p.setup.Root.Devices, err = devices.Find(d.options.Devices); err != nil {
 		return plan{}, err
 	}
 	p.setup.Root.Files = filesInside(spec, who, p.home)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeDev makes a /dev of the harmless devices, with terminals of its own.
+// makeDev makes a /dev of the harmless devices and those that are given, with terminals of its own.
 func makeDev(r Root) error {
 	dev := newRoot + "/dev"
 	if err := os.MkdirAll(dev, 0o755); err != nil {
@@ -17,12 +17,13 @@ func makeDev(r Root) error {
 	if err := mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=0755"); err != nil {
 		return err
 	}
-	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-		at := dev + "/" + name
-		if err := mountPoint(oldRoot+"/dev/"+name, at); err != nil {
+	harmless := []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+	for _, path := range append(harmless, r.Devices...) {
+		at := newRoot + path
+		if err := mountPoint(oldRoot+path, at); err != nil {
 			return err
 		}
-		if err := mount(oldRoot+"/dev/"+name, at, "", unix.MS_BIND, ""); err != nil {
+		if err := mount(oldRoot+path, at, "", unix.MS_BIND, ""); err != nil {
 			return err
 		}
 		// A device is written to all the same. It is the machine's own: root would give it

@@ -56,7 +56,7 @@ func runRole(role string, _ []string) int {
 
 func transport() (io.ReadWriteCloser, error) { return stdioConn{os.Stdin, os.Stdout}, nil }
 
-func (d *direct) setup(s Setup, _ func(sandbox.Denial)) ([]string, error) {
+func (d *direct) setup(s Setup, _ events) ([]string, error) {
 	if s.Rules != nil {
 		return nil, fmt.Errorf("%w: this system has nothing to keep them with", ErrRules)
 	}

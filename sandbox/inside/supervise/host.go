@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -47,6 +48,7 @@ type Host struct {
 	backends  map[uint32]net.Conn // door connections by the id of their stream
 	// undialed counts connections to doors that were not made; so many were told of last.
 	undialed, undialedTold int
+	exceeded               atomic.Int64 // processes that were killed for the memory that all use
 }
 
 // Dial sets up the supervisor at the other end of conn and returns when commands
@@ -132,6 +134,10 @@ func (h *Host) release() {
 	}
 }
 
+// MemoryKills returns how many processes were killed because all together used more than
+// Resources.Memory.
+func (h *Host) MemoryKills() int64 { return h.exceeded.Load() }
+
 func (h *Host) event(m message) {
 	switch m.Method {
 	case "exit":
@@ -148,6 +154,8 @@ func (h *Host) event(m message) {
 		if h.denied != nil && json.Unmarshal(m.Params, &d) == nil {
 			h.denied(d)
 		}
+	case "exceeded":
+		h.exceeded.Add(1)
 	case "doorAborted":
 		var p abortParams
 		if json.Unmarshal(m.Params, &p) == nil {

@@ -11,7 +11,7 @@ import (
 
 // killMeFirst is the launcher's, and so the commands', share of the blame when
 // memory is short: they go before the supervisor does.
-const killMeFirst = "500"
+const killMeFirst = "1000"
 
 // ownTasks are the processes and threads that gander itself may have in a sandbox. The
 // rlimit counts them with those of the commands, whose user they have, and a Go program
@@ -50,7 +50,6 @@ func limitUse(limits *Resources) error {
 		what  int
 		bound int64
 	}{
-		{unix.RLIMIT_DATA, limits.Data},
 		{unix.RLIMIT_NPROC, processLimit(limits.Processes)},
 		{unix.RLIMIT_FSIZE, limits.File},
 		{unix.RLIMIT_SIGPENDING, ofUser},

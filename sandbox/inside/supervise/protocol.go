@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"gander.dev/gander/sandbox"
@@ -99,11 +100,12 @@ type Rules struct {
 	ownPath string // of the person's own rules file, on the host, which is followed
 }
 
-// Resources are bounds of single processes, for where no group of processes can be
-// bounded, and of commands. 0 is none.
+// Resources are bounds for where no group of processes can be bounded, and of commands. 0 is
+// none.
 type Resources struct {
-	// Data is memory that is neither shared nor a file's, in bytes (RLIMIT_DATA).
-	Data int64 `json:"data,omitempty"`
+	// Memory bounds the bytes of all processes together: the supervisor sums them up, and kills
+	// the largest process.
+	Memory int64 `json:"memory,omitempty"`
 	// Processes are the user's in this user namespace, besides gander's own (RLIMIT_NPROC).
 	Processes int64 `json:"processes,omitempty"`
 	// File is the size of one file, in bytes (RLIMIT_FSIZE).
@@ -130,6 +132,8 @@ type Root struct {
 	Links []Link `json:"links,omitempty"`
 	// Files are shown read-only at their paths.
 	Files map[string][]byte `json:"files,omitempty"`
+	// Devices are shown at their paths, which are below /dev.
+	Devices []string `json:"devices,omitempty"`
 	// Executable is this program on the host, shown at InsideExecutable.
 	Executable string `json:"executable,omitempty"`
 	// Private are covered with nothing; those that are not there are passed over.
@@ -309,6 +313,7 @@ func errorKinds() []errorKind {
 		{"groups", ErrGroups},
 		{"notExist", fs.ErrNotExist},
 		{"permission", fs.ErrPermission},
+		{"tooLong", syscall.E2BIG},
 	}
 }
 

@@ -51,7 +51,7 @@ type snapshot map[procID]struct{}
 // for concurrent use; setup comes first.
 type platform interface {
 	// setup calls denied, from whatever goroutine, when Setup.Rules refused something.
-	setup(s Setup, denied func(sandbox.Denial)) (warnings []string, err error)
+	setup(s Setup, tell events) (warnings []string, err error)
 	// start starts a command with the files as its stdin, stdout and stderr. The
 	// caller closes them.
 	start(p startParams, stdio [3]*os.File) (tree, error)
@@ -251,11 +251,20 @@ func request[P, R any](c *client, need rights, m message, f func(P) (R, error)) 
 	return f(p)
 }
 
+// events tell the client of what happens inside.
+type events struct {
+	denied   func(sandbox.Denial)
+	exceeded func() // a process was killed for the memory that all use
+}
+
 func (c *client) setup(p setupParams) (setupResult, error) {
 	r := setupResult{PID: os.Getpid(), Doors: map[string]string{}}
 	var err error
-	denied := func(d sandbox.Denial) { c.ctl.event("denied", d) }
-	if r.Warnings, err = c.platform.setup(p.Setup, denied); err != nil {
+	tell := events{
+		denied:   func(d sandbox.Denial) { c.ctl.event("denied", d) },
+		exceeded: func() { c.ctl.event("exceeded", struct{}{}) },
+	}
+	if r.Warnings, err = c.platform.setup(p.Setup, tell); err != nil {
 		return r, err
 	}
 	var files *handover

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // fakePlatform starts nothing.
 type fakePlatform struct{ shut chan struct{} }
 
-func (f *fakePlatform) setup(Setup, func(sandbox.Denial)) ([]string, error) {
+func (f *fakePlatform) setup(Setup, events) ([]string, error) {
 	return []string{"a warning"}, nil
 }
 

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"gander.dev/gander/sandbox"
 )
 
 const (
@@ -105,7 +103,7 @@ func takeOver(fd, mode int) (*os.File, error) {
 	return os.NewFile(uintptr(own), "stream"), nil
 }
 
-func (l *linux) setup(s Setup, denied func(sandbox.Denial)) (warnings []string, err error) {
+func (l *linux) setup(s Setup, tell events) (warnings []string, err error) {
 	if l.flock.Load() != nil {
 		return nil, errors.New("the supervisor was set up before")
 	}
@@ -130,12 +128,18 @@ func (l *linux) setup(s Setup, denied func(sandbox.Denial)) (warnings []string, 
 		p.Limits = s.Limits
 	}
 	if s.Rules != nil {
-		if l.closure, err = l.newClosure(s, denied); err != nil {
+		if l.closure, err = l.newClosure(s, tell.denied); err != nil {
 			return nil, err
 		}
 		p.Filter = l.closure.filter()
 	}
-	return nil, l.startLauncher(p)
+	if err := l.startLauncher(p); err != nil {
+		return nil, err
+	}
+	if s.Limits != nil && s.Limits.Memory > 0 {
+		go l.boundMemory(s.Limits.Memory, tell.exceeded) // ends with the process
+	}
+	return nil, nil
 }
 
 func (l *linux) startLauncher(p privileges) error {

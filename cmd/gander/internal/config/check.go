@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"gander.dev/gander/cmd/gander/internal/redact"
+
+	"gander.dev/gander/sandbox/rules/devices"
 )
 
 // check fails for values that have the right type and make no sense. It looks
@@ -36,6 +38,7 @@ func (d *decoder) check(c *Config) {
 	if h := c.Sessions.Reset.AtHour; d.wasSet("sessions.reset.atHour") && h > 23 {
 		d.failAt("sessions.reset.atHour", fmt.Errorf("%d is not an hour of the day; want 0 to 23", h))
 	}
+	d.each("sandbox.devices", c.Sandbox.Devices, devices.Check)
 	if n := c.Sandbox.Pool; d.wasSet("sandbox.pool") && n > MaxPool {
 		d.failAt("sandbox.pool", fmt.Errorf("%d is too many; want 0 to %d", n, MaxPool))
 	}

@@ -132,6 +132,9 @@ type Sandbox struct {
 	AllowWeaker bool `json:"allowWeaker"`
 	// Environment is that of Policy, of which this is the older name.
 	Environment []string `json:"environment"`
+	// Devices are those of the machine that sandboxes get, as paths below /dev, or a graphics
+	// processor by its maker.
+	Devices []string `json:"devices"`
 	// Pool is how many sandboxes gander acp makes ahead, so that the next session
 	// need not wait for one; 0 makes none. Each takes some 30 MB of memory.
 	Pool int64 `json:"pool"`

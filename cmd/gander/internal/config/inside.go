@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -36,7 +37,7 @@ func (c *Config) insideEnvironment(system string) []string {
 		names = slices.Concat(windowsNames, insideNames)
 	} else {
 		tools := c.FindToolchains()
-		env = append(env, "PATH="+strings.Join(c.insidePath(tools), ":"), "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh")
+		env = append(env, "PATH="+strings.Join(c.insidePath(tools), ":"), "USER=agent", "LOGNAME=agent", "SHELL="+shellInside())
 		env = append(env, tools.Env...)
 	}
 	for _, name := range names {
@@ -45,6 +46,16 @@ func (c *Config) insideEnvironment(system string) []string {
 		}
 	}
 	return append(env, c.SandboxEnvironment()...)
+}
+
+// shellInside is the shell of programs inside: the system's bash, for which people and models
+// write, else sh.
+func shellInside() string {
+	const bash = "/bin/bash"
+	if _, err := os.Stat(bash); err == nil {
+		return bash
+	}
+	return "/bin/sh"
 }
 
 // FindToolchains finds what sandboxes show of the person's toolchains below the home, but for
@@ -88,6 +99,9 @@ func (c *Config) visibleInside(path string) bool {
 		return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 	})
 }
+
+// Variable returns the value of a variable of the person's environment.
+func (c *Config) Variable(name string) string { return c.env[name] }
 
 // CABundle is the file of certificate authorities that SSL_CERT_FILE names; empty without one.
 func (c *Config) CABundle() string { return c.env["SSL_CERT_FILE"] }

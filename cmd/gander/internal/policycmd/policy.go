@@ -104,7 +104,9 @@ type shownPolicy struct {
 	Git shownGit `json:"gitSettings"`
 	// Toolchains are those of the person's that sandboxes show.
 	Toolchains shownToolchains `json:"toolchains"`
-	Unkept     string          `json:"unkept,omitempty"` // as of an explanation
+	// Authorities are the files of certificates that the person's variables name.
+	Authorities []wire.Authorities `json:"certificates"`
+	Unkept      string             `json:"unkept,omitempty"` // as of an explanation
 }
 
 type shownGit struct {
@@ -154,6 +156,7 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	}
 	settings := wire.GitSettings(cfg, dir)
 	s.Git = shownGit{Taken: append([]gitconfig.Origin{}, settings.Taken...), Left: append([]gitconfig.Origin{}, settings.Left...)}
+	s.Authorities = append([]wire.Authorities{}, wire.FindAuthorities(cfg, dir)...)
 	tools := cfg.FindToolchains(dir)
 	s.Toolchains = shownToolchains{Shown: append([]toolchains.Place{}, tools.Places...), Unshown: append([]string{}, tools.Unshown...)}
 	list("readOnlyPaths", e.ReadOnlyPaths)
@@ -196,6 +199,13 @@ func (s shownPolicy) print(out io.Writer) error {
 		for _, o := range git.all {
 			fmt.Fprintf(&text, "%-18s %s\n", git.head, cli.Printable(o.String()))
 		}
+	}
+	for _, a := range s.Authorities {
+		said := a.Path
+		if a.Why != "" {
+			said += " (left out: " + a.Why + ")"
+		}
+		fmt.Fprintf(&text, "%-18s %-28s %s\n", "certificates", a.Variable, cli.Printable(said))
 	}
 	for _, p := range s.Toolchains.Shown {
 		fmt.Fprintf(&text, "%-18s %-28s %s\n", "toolchain", p.Tool, cli.Printable(p.Path))

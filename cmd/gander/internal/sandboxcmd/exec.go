@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -197,12 +199,26 @@ func startError(err error, program string, in sandbox.Info) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !in.Isolated:
 		return &cli.ExitError{Code: exitNotFound, Err: fmt.Errorf("there is no program %q: %w", program, err)}
+	case errors.Is(err, syscall.E2BIG):
+		return &cli.ExitError{Code: exitNotExecutable, Err: fmt.Errorf("the arguments and variables of %s are longer than the kernel takes (%w); pass what is long in a file or on stdin, or take names out of policy.environment", program, err)}
 	case errors.Is(err, fs.ErrNotExist):
-		return &cli.ExitError{Code: exitNotFound, Err: fmt.Errorf("there is no program %q in the sandbox, which shows the system's directories and the project: %w", program, err)}
+		return &cli.ExitError{Code: exitNotFound, Err: notInside(err, program, in)}
 	case errors.Is(err, fs.ErrPermission):
 		return &cli.ExitError{Code: exitNotExecutable, Err: fmt.Errorf("%w; see whether the file is executable", err)}
 	}
 	return err
+}
+
+// notInside says why there is no such program in the sandbox, and which setting shows it.
+func notInside(err error, program string, in sandbox.Info) error {
+	path, failed := exec.LookPath(program)
+	if failed == nil && filepath.IsAbs(path) {
+		if in.Image != "" {
+			return fmt.Errorf("%s is outside (%s) and not in the image %s; name an image that has it in sandbox.image, or its directory in policy.readOnlyPaths", program, path, in.Image)
+		}
+		return fmt.Errorf("%s is outside (%s) and not in the sandbox, or what it is run by is not; name its directory in policy.readOnlyPaths", program, path)
+	}
+	return fmt.Errorf("there is no program %q in the sandbox, which shows the system's directories, toolchains below your home and the project, nor outside: %w", program, err)
 }
 
 // killAfter is the signal that kills: a command may ignore the ones before.

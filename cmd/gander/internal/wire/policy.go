@@ -42,7 +42,12 @@ func (w *Wiring) Policy(dir string) (confine.Policy, error) {
 	for _, place := range tools.Places {
 		p.Mounts = append(p.Mounts, sandbox.Mount{Path: place.Path})
 	}
-	p.HomeFiles = tools.Files
+	p.HomeFiles, p.Files = tools.Files, map[string][]byte{}
+	for _, a := range FindAuthorities(cfg, project) {
+		if a.text != nil {
+			p.Files[a.Path] = a.text
+		}
+	}
 	for _, path := range e.ReadOnlyPaths {
 		if !slices.Contains(person.Policy.ReadOnlyPaths, path) {
 			p.Mounts = append(p.Mounts, sandbox.Mount{Path: path})

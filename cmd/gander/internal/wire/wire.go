@@ -113,7 +113,7 @@ func (w *Wiring) Agent(name string) (sandbox.Agent, error) {
 func (w *Wiring) Drivers() []sandbox.Driver {
 	cfg := w.Config()
 	o := drivers.Options{
-		Local:  local.Options{Log: w.Log, StateDir: cfg.Home, ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths},
+		Local:  local.Options{Log: w.Log, StateDir: cfg.Home, ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths, Devices: cfg.Sandbox.Devices},
 		Docker: w.DockerOptions(cfg),
 	}
 	var all []sandbox.Driver
@@ -341,11 +341,16 @@ func systemBundles() []string {
 // allow-list of the configuration, nothing else of the host's.
 func InsideEnv(cfg *config.Config) ([]string, []sandbox.Mount, error) {
 	env := cfg.InsideEnvironment()
-	if bundle := cfg.CABundle(); bundle != "" {
-		if _, err := os.Stat(bundle); err != nil {
-			return nil, nil, fmt.Errorf("the CA certificates that SSL_CERT_FILE names cannot be read: %w; correct the variable or unset it", err)
+	for _, a := range FindAuthorities(cfg, "") {
+		switch {
+		case a.Why == "":
+			env = append(env, a.Variable+"="+a.Path)
+		case a.Variable == "SSL_CERT_FILE":
+			return nil, nil, fmt.Errorf("the CA certificates that SSL_CERT_FILE names cannot be read: %s: %s; correct the variable or unset it", a.Path, a.Why)
 		}
-		return append(env, "SSL_CERT_FILE="+bundle), []sandbox.Mount{{Path: bundle}}, nil
+	}
+	if cfg.CABundle() != "" {
+		return env, nil, nil
 	}
 	if runtime.GOOS == "windows" { // which keeps them elsewhere, and programs know where
 		return env, nil, nil
@@ -423,6 +428,7 @@ func (w *Wiring) DockerOptions(cfg *config.Config) docker.Options {
 		StateDir:      cfg.Home,
 		CABundle:      caBundle(cfg),
 		ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths,
+		Devices:       cfg.Sandbox.Devices,
 		Log:           w.Log,
 	}
 }

@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/sandbox/rules/project"
+)
+
+// authorityVariables name the variables by which programs find the certificates of
+// authorities that a person trusts besides the system's.
+var authorityVariables = []string{
+	"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "CURL_CA_BUNDLE", "CARGO_HTTP_CAINFO", "DENO_CERT", "AWS_CA_BUNDLE",
+}
+
+// maxAuthorities bounds a file of certificates, in bytes.
+const maxAuthorities = 4 << 20
+
+// Authorities is a file of certificates that a variable of the person's names.
+type Authorities struct {
+	Variable string `json:"variable"`
+	Path     string `json:"path"`
+	// Why says why it is not inside; empty where it is.
+	Why string `json:"why,omitempty"`
+
+	text []byte // the certificates; nil where the project has the file
+}
+
+// FindAuthorities reads the certificates that the person's variables name. Of a file that a
+// sandbox can write nothing is read; in the project it is there anyway.
+func FindAuthorities(cfg *config.Config, dir string) (all []Authorities) {
+	for _, name := range authorityVariables {
+		path := cfg.Variable(name)
+		if path == "" {
+			continue
+		}
+		a := Authorities{Variable: name, Path: filepath.Clean(path)}
+		if err := a.read(dir, cfg.Home); err != nil {
+			a.Why = err.Error()
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func (a *Authorities) read(dir, state string) error {
+	if !filepath.IsAbs(a.Path) {
+		return errors.New("its path is not absolute")
+	}
+	writable := []string{dir, state}
+	real, err := project.Resolve(a.Path, writable)
+	if err != nil {
+		return err
+	}
+	for i, at := range writable {
+		if at, err := filepath.EvalSymlinks(at); err == nil && at != "" && project.Below(real, at) {
+			if i == 0 {
+				return nil
+			}
+			return errors.New("it is among gander's own files")
+		}
+	}
+	f, err := os.Open(real) //nolint:gosec // the person's own
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxAuthorities {
+		return fmt.Errorf("it is no regular file of at most %d bytes", maxAuthorities)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxAuthorities))
+	if err != nil {
+		return err
+	}
+	a.text = certificatesIn(text)
+	if len(a.text) == 0 {
+		return errors.New("there is no certificate in it")
+	}
+	return nil
+}
+
+// certificatesIn returns the certificates of a text, and nothing else of it.
+func certificatesIn(text []byte) (only []byte) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" || block.Type == "TRUSTED CERTIFICATE" {
+			only = append(only, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+		}
+	}
+	return only
+}
