@@ -43,7 +43,7 @@ func (w *Wiring) Policy(dir string) (confine.Policy, error) {
 		p.Mounts = append(p.Mounts, sandbox.Mount{Path: place.Path})
 	}
 	p.HomeFiles, p.Files = tools.Files, map[string][]byte{}
-	for _, a := range FindAuthorities(cfg, project) {
+	for _, a := range FindAuthorities(cfg, dir) {
 		if a.text != nil {
 			p.Files[a.Path] = a.text
 		}
