@@ -18,7 +18,7 @@ func (w *Ways) OpenModel(way Way) (Model, error) {
 	out := w.outlet(way)
 	o := modelOptions(p.Model, out.meter, way.Leaks)
 	o.Budget = o.Budget.Within(way.Budget)
-	o.Retries = way.Agent == "goose" || way.Agent == "opencode" // as both were seen to do
+	o.Retries = w.o.Retries != nil && w.o.Retries(way.Agent)
 	m := &watchedModel{}
 	o.Observe = func(e gateway.Event) {
 		w.watch.see(e)

@@ -34,6 +34,8 @@ type Ways struct {
 
 // WaysOptions say what Ways need. Log may be nil.
 type WaysOptions struct {
+	// Retries reports whether an agent calls the model again after a failure that may pass.
+	Retries func(agent string) bool
 	// StateDir is gander's home, where what sessions have spent is kept.
 	StateDir string
 	// Permissions remember the hosts that are allowed for good.

@@ -19,5 +19,6 @@ var Registration = acpagent.Registration{
 	},
 	HostVariable: "OPENAI_HOST",
 	AskingModes:  []string{"approve", "chat"},
+	Retries:      true,
 	Tools:        acpagent.Tools{Shell: "shell", File: "path", Before: "before", After: "after"},
 }

@@ -21,5 +21,6 @@ var Registration = acpagent.Registration{
 	HostEndsInV1: true,
 	ModelPrefix:  provider + "/",
 	AskingModes:  []string{"ask"},
+	Retries:      true,
 	Tools:        acpagent.Tools{Shell: "bash", File: "filePath", Before: "oldString", After: "newString"},
 }

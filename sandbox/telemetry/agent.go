@@ -88,7 +88,7 @@ const speechLimit = textLimit
 type Growth struct {
 	Iteration int64 `json:"iterationId"`
 	Type      Type  `json:"type"` // Text or Thought
-	// Offset is how many bytes of the message came before Content.
+	// Offset counts the bytes of the message before Content.
 	Offset  int    `json:"offset"`
 	Content string `json:"content"`
 }

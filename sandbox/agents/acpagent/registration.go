@@ -27,6 +27,8 @@ type Registration struct {
 	ModelPrefix string
 	// AskingModes are the modes in which it does nothing unasked. The first is for gander to choose.
 	AskingModes []string
+	// Retries says that it calls the model again after a failure that may pass.
+	Retries bool
 	// Tools are its names for what the demo's model calls.
 	Tools Tools
 }

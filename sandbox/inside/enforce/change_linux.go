@@ -120,7 +120,7 @@ func (t *task) mknod(dir int32, addr uint64, mode uint32, dev int) answer {
 	})
 }
 
-// linkTry is where the link leads to by which git init tries, in a git directory that it has just
+// linkTry is the target of the link by which git init tries, in a git directory that it has just
 // made, whether there can be links.
 const linkTry = "testing"
 

@@ -86,7 +86,7 @@ type Denial struct {
 	Path string
 	// PID is the process that tried.
 	PID int
-	// Reason is what a [Writer] said against what a program wants to be written; empty otherwise.
+	// Reason holds what a [Writer] said against what a program wants to be written; empty otherwise.
 	Reason string
 	// Unheard says that no policy did: the path is that of a socket, which begins with @
 	// when it is in no file system, and nobody inside listens there.

@@ -103,7 +103,7 @@ func (m *ownMade) close() {
 	}
 }
 
-// object is what is at an entry now.
+// object identifies the file at an entry now.
 func (e *entry) object() (o object, ok bool) {
 	err := unix.Statx(e.parent, e.bare(), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &o.stat)
 	return o, err == nil

@@ -37,7 +37,7 @@ type closure struct {
 	hidden   atomic.Bool // that git's objects are hidden was told
 	writes   policy.Writes
 	place    string // see Rules.Project
-	// gitWrites is what programs inside have had written to configurations of git.
+	// gitWrites holds what programs inside have had written to configurations of git.
 	gitWrites *configWrites
 	agent     int // the user that commands run as
 

@@ -14,7 +14,7 @@ import (
 	"gander.dev/gander/sandbox/rules/gitconfig"
 )
 
-// configWrites is what programs inside have had written to configurations of git, by the paths of
+// configWrites holds what programs inside have had written to configurations of git, by the paths of
 // these.
 type configWrites struct {
 	tell func(sandbox.Denial)

@@ -36,12 +36,6 @@ func (c *closure) roots() (dirs []string) {
 	return dirs
 }
 
-// isIn reports whether a path is a directory's, or one in it.
-func isIn(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
-}
-
 // nameIn is a path as people and the host know it: relative to the project, if it is in it.
 func nameIn(project, path string) string {
 	if rel, err := filepath.Rel(project, path); err == nil && filepath.IsLocal(rel) {

@@ -74,7 +74,7 @@ type Rules struct {
 	// Roots are those of Trees that somebody works in, as in a project of their own: the
 	// project, which is the first tree, is one anyway.
 	Roots []string `json:"roots,omitempty"`
-	// Project is where relative paths begin, if it is not the first tree, but in it.
+	// Project names the directory where relative paths begin, if it is not the first tree, but in it.
 	Project string `json:"project,omitempty"`
 	// Narrow are the directories of the first tree that may be written; empty is all of it.
 	Narrow []string `json:"narrow,omitempty"`

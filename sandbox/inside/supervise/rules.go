@@ -106,3 +106,9 @@ func readOwn(path string) (text string, ok bool, err error) {
 	}
 	return string(raw), true, nil
 }
+
+// isIn reports whether a path is a directory's, or one in it.
+func isIn(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}

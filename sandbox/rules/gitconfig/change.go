@@ -27,9 +27,9 @@ type Change struct {
 	Modules []byte
 }
 
-// Accepted is what comes of a Change.
+// Accepted holds what comes of a Change.
 type Accepted struct {
-	// Text is what is to be written.
+	// Text holds the bytes to write.
 	Text []byte
 	// Remotes are those that are new in it.
 	Remotes []string

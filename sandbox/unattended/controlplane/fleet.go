@@ -101,7 +101,7 @@ type SandboxStatus struct {
 	// Resting says that no iteration runs, and that none begins before Resume or Step is
 	// called: the loop is paused, by a person or by itself, and has got all orders.
 	Resting bool
-	// Using is what the iteration that runs has used.
+	// Using returns the usage of the iteration that runs.
 	Using  telemetry.Usage
 	Vitals *telemetry.Vitals // now; nil when they cannot be had
 }

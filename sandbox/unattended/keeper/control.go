@@ -30,7 +30,7 @@ type Status struct {
 	Iteration int64 `json:"iteration"`
 	// Resting says that no iteration runs, and that none begins before somebody orders it.
 	Resting bool `json:"resting,omitempty"`
-	// Using is what the model calls of the iteration that runs have used.
+	// Using counts the usage of the model calls of the iteration that runs.
 	Using telemetry.Usage `json:"using"`
 	// Vitals are what the sandbox used a moment ago; nil while no loop tells them.
 	Vitals *telemetry.Vitals `json:"vitals,omitempty"`

@@ -37,7 +37,7 @@ type agentRow struct {
 	Command []string `json:"command,omitempty"`
 	// Missing says what is and how to get it.
 	Missing string `json:"missing,omitempty"`
-	// What the agent's manifest says, where it has one.
+	// The fields below come from the agent's manifest, where it has one.
 	Provider    string   `json:"provider,omitempty"`
 	Endpoint    string   `json:"endpoint,omitempty"`
 	Description string   `json:"description,omitempty"`

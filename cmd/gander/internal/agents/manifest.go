@@ -105,7 +105,7 @@ func wrote(a *cli.App, id string, asJSON bool) error {
 	return err
 }
 
-// agentDetails are what gander agent info prints.
+// agentDetails holds the fields that gander agent info prints.
 type agentDetails struct {
 	agentRow
 	Model       string           `json:"model,omitempty"`

@@ -8,7 +8,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 )
 
-// dockerRecipe is what a person runs; the lines that begin with # are words.
+// dockerRecipe holds the commands that a person runs; the lines that begin with # are words.
 const dockerRecipe = `# One image by itself, which reports to a control plane on this machine. Its run is
 # external: the page shows it, and docker ends it. The page, the prompt and messages work.
 #

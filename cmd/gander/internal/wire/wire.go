@@ -61,7 +61,7 @@ func New(a *cli.App) *Wiring {
 // NewWiring returns a wiring; asks says that there is somebody to be asked about hosts.
 func NewWiring(a *cli.App, asks bool) *Wiring {
 	w := &Wiring{Log: a.Log, Secrets: a.Secrets, Environ: a.Environ, cfg: a.Config}
-	w.Ways = confine.NewWays(w, confine.WaysOptions{StateDir: a.Config.Home, Permissions: permit.Open(PermissionsDir(a.Config)), Asks: asks, Log: a.Log})
+	w.Ways = confine.NewWays(w, confine.WaysOptions{Retries: retries, StateDir: a.Config.Home, Permissions: permit.Open(PermissionsDir(a.Config)), Asks: asks, Log: a.Log})
 	return w
 }
 
@@ -444,4 +444,10 @@ func caBundle(cfg *config.Config) string {
 		}
 	}
 	return ""
+}
+
+// retries reports whether an agent that gander brings calls the model again after a failure.
+func retries(agent string) bool {
+	r, ok := agents.Find(agent)
+	return ok && r.Retries
 }
