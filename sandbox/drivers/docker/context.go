@@ -37,7 +37,7 @@ func imageAgents() []string {
 func dockerfile(agent string) string { return agent + "/Dockerfile" }
 
 // copied returns the files that a Dockerfile copies into its image. A star in one stands for
-// the processor.
+// the processor. A character in brackets lets docker build by itself begin without the file.
 func copied(dockerfile []byte, processor string) (files []string) {
 	for line := range strings.Lines(string(dockerfile)) {
 		words := strings.Fields(line)
@@ -46,7 +46,7 @@ func copied(dockerfile []byte, processor string) (files []string) {
 		}
 		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "--") })
 		for _, source := range words[:max(len(words)-1, 0)] {
-			files = append(files, strings.ReplaceAll(source, "*", processor))
+			files = append(files, strings.NewReplacer("*", processor, "[", "", "]", "").Replace(source))
 		}
 	}
 	return files
