@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"maps"
 	"testing"
 
 	"gander.dev/gander/sandbox/unattended/controlplane/planetest"
@@ -19,9 +20,7 @@ func TestGrowing(t *testing.T) {
 	}
 	for _, change := range []map[string]any{{"type": "error"}, {"offset": -1}, {"content": ""}, {"iterationId": 0}, {"offset": 70000}} {
 		bad := map[string]any{"iterationId": 1, "type": "text", "offset": 0, "content": "x"}
-		for name, value := range change {
-			bad[name] = value
-		}
+		maps.Copy(bad, change)
 		want(t, s, 422, "POST", "/api/telemetry/growing?run="+run, bad)
 	}
 	want(t, s, 404, "POST", "/api/telemetry/growing?run=nobody", part)
