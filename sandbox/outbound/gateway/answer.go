@@ -100,8 +100,8 @@ func (a *answerReader) first() (byte, error) {
 }
 
 func (a *answerReader) peek() []byte {
-	begin, _ := a.r.Peek(1)
-	begin, _ = a.r.Peek(max(1, min(a.r.Buffered(), 64)))
+	_, _ = a.r.Peek(1) // fills the buffer
+	begin, _ := a.r.Peek(max(1, min(a.r.Buffered(), 64)))
 	return begin
 }
 

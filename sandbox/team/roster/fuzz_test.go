@@ -11,13 +11,12 @@ import (
 // "key: value", which may be in quotes, lists of one line or of lines with dashes, and two
 // indented keys of delegation.
 type reading struct {
-	text        map[string]string
-	tags        []string
-	receive     bool
-	delegate    bool
-	found       bool
-	beyondYAML  bool // it has what the two read differently: comments behind values, escapes, words for maps and texts
-	wrongValues bool // it falls back where it cannot read a value
+	text       map[string]string
+	tags       []string
+	receive    bool
+	delegate   bool
+	found      bool
+	beyondYAML bool // it has what the two read differently: comments behind values, escapes, words for maps and texts
 }
 
 func readOld(text string) reading {
