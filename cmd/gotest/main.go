@@ -1,4 +1,4 @@
-// Gotest runs go test and prints what go test prints, and appends how long each test took to
+// Command gotest runs go test and prints what go test prints, and appends how long each test took to
 // a file, in lines of seconds, package and name:
 //
 //	gotest TIMES [ARGUMENT…]

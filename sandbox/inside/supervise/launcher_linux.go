@@ -31,7 +31,7 @@ type launched struct {
 func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int)) (l launched, err error) {
 	umask := unix.Umask(0)
 	unix.Umask(umask)
-	own, err := json.Marshal(ownArgs{Umask: umask, Limits: p.Limits})
+	own, err := json.Marshal(ownArgs{Umask: umask, Limits: p.Limits, EndFirst: !p.Keep})
 	if err != nil {
 		return l, fmt.Errorf("the launcher's arguments: %w", err)
 	}
@@ -40,9 +40,6 @@ func launch(p privileges, launcher, shepherd []*os.File, serve func(listener int
 		return l, err
 	}
 	defer func() { _ = null.Close() }()
-	if !p.Keep {
-		defer takeBlame()()
-	}
 	var first int
 	done := make(chan error, 1)
 	onThread(func() {
@@ -226,10 +223,15 @@ func filterCalls(p privileges, serve func(listener int)) error {
 type ownArgs struct {
 	Umask  int        `json:"umask"` // that of S when it began
 	Limits *Resources `json:"limits,omitempty"`
+	// EndFirst has the kernel end these processes first when memory is short.
+	EndFirst bool `json:"endFirst,omitempty"`
 }
 
 func (a ownArgs) apply() error {
 	unix.Umask(a.Umask)
+	if a.EndFirst {
+		endFirst()
+	}
 	return limitUse(a.Limits)
 }
 

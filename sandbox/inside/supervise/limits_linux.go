@@ -9,24 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killMeFirst is the launcher's, and so the commands', share of the blame when
-// memory is short: they go before the supervisor does.
-const killMeFirst = "1000"
-
 // ownTasks are the processes and threads that gander itself may have in a sandbox. The
 // rlimit counts them with those of the commands, whose user they have, and a Go program
 // that gets no thread ends.
 const ownTasks = 64
 
-// takeBlame makes this process one of those that go first, as what it starts then will
-// be, until the returned function is called. It is a preference.
-func takeBlame() (giveBack func()) {
-	const file = "/proc/self/oom_score_adj"
-	before, err := os.ReadFile(file)
-	if err != nil || os.WriteFile(file, []byte(killMeFirst), 0) != nil {
-		return func() {}
-	}
-	return func() { _ = os.WriteFile(file, before, 0) }
+// endFirst has the kernel end this process, and what it starts from now on, before others
+// when memory is short. It is a preference: where there is no such file nothing is lost. It
+// comes before the process closes itself to others, which makes the file root's.
+func endFirst() {
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 }
 
 // noCoreDumps sets the limit that means none, also where the kernel pipes them to a program

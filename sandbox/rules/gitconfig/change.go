@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Change is what a program inside wants a repository's configuration to be.
+// A Change holds the configuration that a program inside wants for a repository.
 type Change struct {
 	// Old is the configuration now, nil for none, and New what it is to be.
 	Old, New []byte

@@ -21,7 +21,7 @@ const (
 	whereToken = "WHERE token = ?"
 	whereKey   = "WHERE key = ?"
 	whereLive  = "WHERE stopped IS NULL ORDER BY key DESC"
-	// Those that were started here.
+	// The runs that were started here:
 	whereOwnLive   = "WHERE driver != 'external' AND stopped IS NULL ORDER BY key DESC"
 	whereOwnNewest = "WHERE driver != 'external' ORDER BY key DESC LIMIT 1"
 	whereNewest    = "ORDER BY key DESC LIMIT ? OFFSET ?"

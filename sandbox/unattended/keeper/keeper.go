@@ -221,7 +221,7 @@ func (k *keeper) asked() Spec {
 	return k.spec
 }
 
-// wanted is what the person wants of the run.
+// wanted holds the state that the person wants of the run.
 func (k *keeper) wanted() Desired { return k.asked().Desired }
 
 // over reports whether the loop has ended by itself.

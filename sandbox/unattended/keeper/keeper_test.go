@@ -291,7 +291,7 @@ func TestStateWithoutItsEvent(t *testing.T) {
 	}
 }
 
-// allowed and refused are what fakeEgress decides.
+// allowed and refused hold the decisions of fakeEgress.
 var (
 	allowed = egress.Tally{Decision: egress.Decision{Host: "a.example", Port: 443, Allowed: true, By: "a rule"}, Times: 1}
 	refused = egress.Tally{Decision: egress.Decision{Host: "b.example", Port: 22, Reason: "it is not among the hosts"}, Times: 1}

@@ -133,7 +133,7 @@ type Limits struct {
 	Iteration Seconds `json:"iteration,omitempty"`
 	// Idle is how long an iteration may print nothing; 0 is DefaultIdle.
 	Idle Seconds `json:"idle,omitempty"`
-	// Tokens and Cost are what all iterations may use together. A run that is started with
+	// Tokens and Cost bound the use of all iterations together. A run that is started with
 	// neither gets DefaultTokens.
 	Tokens int64   `json:"tokens,omitempty"`
 	Cost   float64 `json:"cost,omitempty"`

@@ -1,7 +1,7 @@
 // Package chat is a conversation on a terminal: an ACP client with a line to type in, the
 // answer as it comes, and the agent's questions.
 //
-// What is finished is printed above the line once and stays in the terminal's own
+// Finished lines are printed once, above the input, and stay in the terminal's own
 // scrollback; only what still changes (running tools, a question, the line itself) is drawn again.
 package chat
 

@@ -360,7 +360,7 @@ func sessionSearch(a *cli.App) *cobra.Command {
 		Short: "find a text in all sessions",
 		Long: `search finds a text, in any case, in the titles, messages, tool calls and summaries of
 all sessions, the last used ones first.`,
-		Example: "  gander session search race condition\n  gander session search --cwd . TODO --json",
+		Example: "  gander session search race condition\n  gander session search --cwd . timeout --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := strings.TrimSpace(strings.Join(args, " "))
 			if text == "" || limit < 1 {
