@@ -201,8 +201,8 @@ func (m hostMemory) add(address string) error {
 	return err
 }
 
-// writePrivately replaces a file at one stroke by one that only this user can read.
-func writePrivately(path string, content []byte) error {
+// WritePrivately replaces a file at one stroke by one that only this user can read.
+func WritePrivately(path string, content []byte) error {
 	if err := atomic.WriteFile(path, bytes.NewReader(content)); err != nil {
 		return err
 	}

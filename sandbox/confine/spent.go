@@ -62,7 +62,7 @@ func (o *outlet) keepSpent() error {
 	if err := os.MkdirAll(filepath.Dir(o.spent), 0o700); err != nil {
 		return err
 	}
-	return writePrivately(o.spent, append(raw, '\n'))
+	return WritePrivately(o.spent, append(raw, '\n'))
 }
 
 // DefaultCurrency is that of prices when policy.model.currency is not set.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/natefinch/atomic"
 )
 
 // ProjectDir is the absolute path of a directory given by --cwd.
@@ -50,14 +47,6 @@ func DirectoryOf(flag, dir, use string) (string, error) {
 const HomeAdvice = "make room, give yourself the directory, or choose another one with --home or GANDER_HOME"
 
 const TemporaryAdvice = "make room for temporary files, or name another directory in TMPDIR"
-
-// WritePrivately replaces a file at one stroke by one that only this user can read.
-func WritePrivately(path string, content []byte) error {
-	if err := atomic.WriteFile(path, bytes.NewReader(content)); err != nil {
-		return err
-	}
-	return os.Chmod(path, 0o600)
-}
 
 // Variable is the last value of a variable, as programs see it.
 func Variable(environ []string, name string) (value string) {

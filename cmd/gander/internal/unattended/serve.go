@@ -19,6 +19,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/unattended/controlplane"
 	"gander.dev/gander/sandbox/unattended/controlplane/dashboard"
@@ -223,7 +224,7 @@ func serveToken(a *cli.App) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(token) < minToken:
 		token = rand.Text()
-		err = cli.WritePrivately(file, []byte(token+"\n"))
+		err = confine.WritePrivately(file, []byte(token+"\n"))
 	case err == nil:
 		err = os.Chmod(file, 0o600)
 	}
