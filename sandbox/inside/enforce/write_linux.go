@@ -194,7 +194,7 @@ func (t *task) replace(from, to *entry, flags uint) (a answer, handled bool) {
 	now, mode, err := readEntry(to, nil)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		now, mode = nil, uint32(lock.stat.Mode)&0o7777
+		now, mode = nil, uint32(lock.stat.Mode)&0o666
 	case err != nil:
 		return done(t.denied(to.path())), true
 	case flags != 0:
