@@ -13,6 +13,7 @@ import (
 // TestMemoryThatIsUsed runs, under the default limits and with and without control groups, what
 // asks for much more memory than it uses; and what uses too much.
 func TestMemoryThatIsUsed(t *testing.T) {
+	needFull(t)
 	for _, refused := range []bool{false, true} {
 		t.Run(fmt.Sprintf("groups refused %v", refused), func(t *testing.T) {
 			spec := sandboxtest.Spec(t, -1)
