@@ -170,6 +170,7 @@ func TestChatOnTerminal(t *testing.T) {
 			t.Errorf("a line of %d columns on a terminal of 50: %q", n, line)
 		}
 	}
+	s.see(`^goose · scripted`)
 	s.press("C-c")
 	s.see(`^Ctrl-C again ends the conversation`)
 	s.press("C-c")

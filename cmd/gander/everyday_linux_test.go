@@ -42,7 +42,7 @@ var everyday = []use{
 	{
 		"a branch of the remote", `
 			git init -q up; cd up; echo 1 > f; git add f; git commit -qm 1; git switch -qc feat; echo 2 > f; echo new > g; git add -A; git commit -qm 2; git switch -q main; cd ..; git clone -q up cl; rm -rf up; echo p/cl > ../cd`,
-		`git switch feat; echo "switch=$?"; git status -sb; echo mine > h; git add -A; git commit -qm mine; git switch -q main; git checkout -q -b x origin/feat; echo "checkout=$?"; git status -sb; git branch -D feat; git branch -m x y; git config --get-regexp '^branch.y'`,
+		`git switch -q feat; echo "switch=$?"; git status -sb; echo mine > h; git add -A; git commit -qm mine; git switch -q main; git checkout -q -b x origin/feat; echo "checkout=$?"; git status -sb; git branch -D feat; git branch -m x y; git config --get-regexp '^branch.y'`,
 	},
 	{
 		"remotes and pushing", `git init -q --bare up.git; git clone -q up.git cl; cd cl; echo 1 > f; git add f; git commit -qm 1; echo p > ../../cd`,

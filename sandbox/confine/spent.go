@@ -69,14 +69,14 @@ func (o *outlet) keepSpent() error {
 const DefaultCurrency = "USD"
 
 // Cost implements Terms: what a session has cost by the prices of policy.model; nil when none of its
-// calls had a price.
+// calls had a price, or none can have one.
 func (w *Ways) Cost(id acp.SessionID, project string) *acp.Cost {
 	s, open := w.open(id)
 	if !open {
 		s, _ = w.readSpent(id) // who cannot read it says so with the next model call
 	}
 	p, err := w.Policy(project)
-	if err != nil || s.Calls == s.Unpriced {
+	if err != nil || s.Calls == s.Unpriced && (s.Calls > 0 || len(p.Model.Prices) == 0) {
 		return nil
 	}
 	return &acp.Cost{Amount: s.Cost, Currency: cmp.Or(p.Model.Currency, DefaultCurrency)}

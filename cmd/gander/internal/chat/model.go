@@ -276,7 +276,7 @@ func (m *model) prompt(text string) tea.Cmd {
 	conn, id := m.thread.Conn, m.thread.ID
 	return func() tea.Msg {
 		defer m.turns.Done()
-		m.c.print("\n" + m.c.writer.style.as(cli.Bold, "› "+strings.ReplaceAll(ansi.Wrap(cli.Printable(text), m.c.columns()-2, ""), "\n", "\n  ")))
+		m.c.flush("", m.c.writer.style.as(cli.Bold, "› "+strings.ReplaceAll(ansi.Wrap(cli.Printable(text), m.c.columns()-2, ""), "\n", "\n  ")))
 		resp, err := conn.Prompt(m.ctx, &acp.PromptRequest{SessionID: id, Prompt: []acp.ContentBlock{acp.TextBlock(text)}})
 		m.c.flush()
 		return turnMsg{resp, err}
