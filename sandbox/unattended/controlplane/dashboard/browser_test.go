@@ -126,7 +126,7 @@ func TestSideBySide(t *testing.T) {
 	p.Press("[")
 	p.Wait("the run that is chosen", fmt.Sprintf(`document.querySelector('[data-card="%s"]').getAttribute("aria-pressed") === "true"`, goose))
 	p.WaitText(fmt.Sprintf("[data-card=%q]", opencode), "Model unavailable") // its state came, besides the event
-	var first string // what the controls show in the moment in which they show the other run
+	var first string                                                         // what the controls show in the moment in which they show the other run
 	p.Eval(fmt.Sprintf(`new Promise((resolve) => {
 		new MutationObserver(() => resolve(document.querySelector("#controls").innerText)).observe(document.querySelector("#controls"), { childList: true, characterData: true, subtree: true });
 		document.querySelector('[data-card="%s"]').click();
