@@ -304,8 +304,10 @@ func TestAuthorities(t *testing.T) {
 	for _, name := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT"} {
 		cmd := exec.CommandContext(t.Context(), gander, "--home", t.TempDir(), "--log-level", "error", "sandbox", "exec", "--cwd", t.TempDir(), "--", "sh", "-c", "cat $"+name)
 		cmd.Env = append(os.Environ(), name+"="+file)
-		if out, err := cmd.CombinedOutput(); err != nil || string(out) != cert+cert {
-			t.Errorf("%s: %v\n%s", name, err, out)
+		var says strings.Builder
+		cmd.Stderr = &says
+		if out, err := cmd.Output(); err != nil || string(out) != cert+cert {
+			t.Errorf("%s: %v, %q\n%s", name, err, says.String(), out)
 		}
 	}
 }

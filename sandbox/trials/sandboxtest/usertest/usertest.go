@@ -25,8 +25,8 @@ const stranger = 12345
 type Options struct {
 	// Tests choose, as -run does; empty are those that were chosen for this run.
 	Tests string
-	// MaySkip are tests that cannot do without rights on every machine. Others may not skip
-	// where GANDER_CHECK is set, and nothing does.
+	// MaySkip are tests, or subtests by their whole names, that cannot do without rights on
+	// every machine. Others may not skip where GANDER_CHECK is set, and nothing does.
 	MaySkip []string
 }
 
@@ -101,7 +101,7 @@ func inherited() []string {
 
 var (
 	passed  = regexp.MustCompile(`(?m)^--- PASS: `)
-	skipped = regexp.MustCompile(`(?m)^ *--- SKIP: ([^/ ]+)\S*`)
+	skipped = regexp.MustCompile(`(?m)^ *--- SKIP: (([^/ ]+)\S*)`)
 )
 
 // judge finds fault with what tests have said that did not fail.
@@ -110,7 +110,7 @@ func judge(out string, maySkip []string, check bool) (complaints []string) {
 		complaints = append(complaints, "no test has passed: choose others besides this one")
 	}
 	for _, m := range skipped.FindAllStringSubmatch(out, -1) {
-		if check && !slices.Contains(maySkip, m[1]) {
+		if check && !slices.Contains(maySkip, m[1]) && !slices.Contains(maySkip, m[2]) {
 			complaints = append(complaints, "skipped: "+strings.TrimSpace(m[0]))
 		}
 	}

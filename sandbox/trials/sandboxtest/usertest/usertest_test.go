@@ -46,7 +46,8 @@ func TestJudge(t *testing.T) {
 	}{
 		{out, nil, false, nil},
 		{out, []string{"TestA", "TestB"}, true, nil},
-		{out, []string{"TestA"}, true, []string{"skipped: --- SKIP: TestB/sub"}},
+		{out, []string{"TestA", "TestB/sub"}, true, nil},
+		{out, []string{"TestA", "TestB/other"}, true, []string{"skipped: --- SKIP: TestB/sub"}},
 		{out, []string{"TestB"}, true, []string{"skipped: --- SKIP: TestA"}},
 		{"testing: warning: no tests to run\nPASS\n", nil, false, []string{"no test has passed: choose others besides this one"}},
 	} {
