@@ -178,6 +178,14 @@ func RoundDuration(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
+// Megabytes returns a number of bytes in words.
+func Megabytes(n uint64) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%d MB", n/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}
+
 // SomeOf names the first n of a list.
 func SomeOf(list []string, n int) string {
 	if len(list) > n {

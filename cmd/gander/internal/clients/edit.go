@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/natefinch/atomic"
 )
@@ -53,6 +54,44 @@ func Put(t *Target, file string, e Entry) (Change, error) {
 	return write(c, old, edited)
 }
 
+// Has reports whether a file has a target's entry, and returns the file with links followed.
+func Has(t *Target, file string, e Entry) (string, bool, error) {
+	c, old, before, err := open(file)
+	if err != nil || old == nil {
+		return c.File, false, err
+	}
+	edited, err := t.without(old, before, e)
+	if err != nil {
+		return c.File, false, fmt.Errorf("%s: %w", c.File, err)
+	}
+	return c.File, edited == nil || !bytes.Equal(old, edited), nil
+}
+
+// Backups returns the files beside a client's that keep what was in it before gander's
+// entry came or changed.
+func Backups(file string) []string {
+	found, _ := filepath.Glob(escapeGlob(file) + backupSuffix + "*") // the pattern is well formed
+	return found
+}
+
+// escapeGlob returns a pattern that matches a path alone.
+func escapeGlob(path string) string {
+	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(path)
+}
+
+// without returns a file without a target's entry: as it was before the entry, when nothing
+// else has changed since; nil when nothing is left.
+func (t *Target) without(old, before []byte, e Entry) ([]byte, error) {
+	edited, err := t.Take(old, before, e)
+	if err != nil || before == nil {
+		return edited, err
+	}
+	if again, err := t.Put(before, e); err == nil && bytes.Equal(again, old) && !bytes.Equal(before, old) {
+		return before, nil
+	}
+	return edited, nil
+}
+
 // Take takes a target's entry out of a file. When nothing else has changed since
 // Put, the file is as it was before, to the byte.
 func Take(t *Target, file string, e Entry) (Change, error) {
@@ -60,14 +99,9 @@ func Take(t *Target, file string, e Entry) (Change, error) {
 	if err != nil || old == nil {
 		return c, err
 	}
-	edited, err := t.Take(old, before, e)
+	edited, err := t.without(old, before, e)
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", c.File, err)
-	}
-	if before != nil {
-		if again, err := t.Put(before, e); err == nil && bytes.Equal(again, old) && !bytes.Equal(before, old) {
-			edited = before
-		}
 	}
 	if edited != nil && bytes.Equal(old, edited) {
 		return c, nil

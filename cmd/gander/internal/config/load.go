@@ -94,6 +94,12 @@ func (c *Config) ForProject(dir string) (*Config, error) {
 
 func (c *Config) userPath() string { return filepath.Join(c.Home, UserFile) }
 
+// HomeDir returns gander's home directory, also where the configuration is broken: the
+// flag's, that of GANDER_HOME, or the default.
+func HomeDir(flag string, environ []string) (string, error) {
+	return findHome(flag, newEnvironment(environ))
+}
+
 // findHome is the home directory: the flag's, the variable's or the default.
 func findHome(flag string, env environment) (string, error) {
 	for _, dir := range []string{flag, env["GANDER_HOME"]} {

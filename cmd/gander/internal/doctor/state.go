@@ -144,23 +144,15 @@ func room(id, dir, what string, little, nothing uint64, advice string) Check {
 	if err != nil {
 		return Check{ID: id, State: checkWarn, What: fmt.Sprintf("how much room there is in %s cannot be seen: %v", dir, err), Next: advice}
 	}
-	c := Check{ID: id, State: CheckOK, What: fmt.Sprintf("%s free for %s in %s", megabytes(free), what, dir)}
+	c := Check{ID: id, State: CheckOK, What: fmt.Sprintf("%s free for %s in %s", cli.Megabytes(free), what, dir)}
 	switch {
 	case free < nothing:
 		c.State, c.Next = checkFail, advice
-		c.What = fmt.Sprintf("the disk is full: only %s free for %s in %s", megabytes(free), what, dir)
+		c.What = fmt.Sprintf("the disk is full: only %s free for %s in %s", cli.Megabytes(free), what, dir)
 	case free < little:
 		c.State, c.Next = checkWarn, advice
 	}
 	return c
-}
-
-// megabytes is an amount in words.
-func megabytes(n uint64) string {
-	if n < 1e9 {
-		return fmt.Sprintf("%d MB", n/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
 // examineLeftovers looks for sandboxes whose gander is gone, also for containers
