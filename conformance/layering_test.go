@@ -98,7 +98,7 @@ var thirdParty = map[string][]string{
 	"github.com/containerd/errdefs":              {"sandbox/drivers/docker"}, // how the Docker client names its errors
 	"charm.land":                                 {"cmd"},                    // the conversation on the terminal: its line, keys and screen
 	"github.com/charmbracelet/x":                 {"cmd"},                    // wraps text with colours in it, for that screen
-	"github.com/gofrs/flock":                     {"sessions", "sandbox/router/changes", "sandbox/drivers/local", "sandbox/drivers/registry", "sandbox/rules/permit", "sandbox/unattended/keeper", "cmd"},
+	"github.com/gofrs/flock":                     {"sessions", "sandbox/router/changes", "sandbox/drivers/local", "sandbox/drivers/registry", "sandbox/rules/permit", "sandbox/unattended/keeper", "sandbox/unattended/fleet", "cmd"},
 	"github.com/google/uuid":                     {"sandbox", "sessions"},
 	"github.com/natefinch/atomic":                {"sandbox", "sessions", "cmd"},
 	"github.com/jezek/xgb":                       {"developer/screen"},

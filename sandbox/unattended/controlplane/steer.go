@@ -463,7 +463,7 @@ func (p *Plane) agents(w http.ResponseWriter, r *http.Request) error {
 	if agents == nil {
 		agents = []AgentInfo{}
 	}
-	answer(w, http.StatusOK, map[string]any{"agents": agents})
+	answer(w, http.StatusOK, map[string]any{"agents": agents, "sandboxes": p.o.Sandboxes})
 	return nil
 }
 

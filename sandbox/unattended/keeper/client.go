@@ -22,6 +22,9 @@ var ErrNoLoop = errors.New("the loop does not run at the moment")
 // ErrBusy is returned for what the loop cannot be told, as it has not got to what came before.
 var ErrBusy = errors.New("the loop has not got to what it was told before: try again later, or stop the run")
 
+// StopTime limits the end of a sandbox by its keeper, whatever the daemon does.
+const StopTime = 45 * time.Second
+
 // A Client talks to the keeper of a run. It is safe for concurrent use.
 type Client struct {
 	dir  Dir

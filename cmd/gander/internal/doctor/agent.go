@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,6 @@ import (
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/agents"
-	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/outbound/gateway"
 )
 
@@ -79,7 +77,7 @@ func examineAgent(ctx context.Context, a *cli.App, name string) Check {
 func missingAgent(a *cli.App, id, name string, err error) Check {
 	c := failedCheck(id, err, fmt.Sprintf("gander agent install %s", name))
 	switch {
-	case wire.ChosenDriver(a.Config.Sandbox.Driver, runtime.GOOS) == docker.Name && errors.Is(err, config.ErrNoAgent):
+	case wire.HasImages(a.Config) && errors.Is(err, config.ErrNoAgent):
 		c.State, c.Next = checkSkip, fmt.Sprintf("its image has it, see %s%s; gander agent install %s puts it on this machine too", checkImage, name, name)
 	case !errors.Is(err, config.ErrNoAgent):
 		c.Next = "correct that, or take it out and use gander agent install " + name

@@ -19,7 +19,6 @@ import (
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
-	"gander.dev/gander/sandbox/drivers/docker"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sandbox/rules/project"
@@ -222,7 +221,7 @@ func explainOutside(cfg *config.Config, dir, path string) explanation {
 	switch {
 	case driver == sandbox.Off:
 		x.Access, x.Effect = "write", "is there as it is: there is no sandbox"
-	case driver == docker.Name && system:
+	case wire.HasImages(cfg) && system:
 		x.Access, x.Effect = "read", "is the image's own in a container"
 	case system:
 		x.Access, x.Effect = "read", "can be read as far as everybody may, and not written: it is the system's"

@@ -14,8 +14,6 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/drivers/docker"
-	"gander.dev/gander/sandbox/drivers/local"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
@@ -123,17 +121,13 @@ func stopSandbox(ctx context.Context, a *cli.App, id string) error {
 	if dir, ok := keeper.DirOf(a.Config.Home, id); ok && dir.Kept() {
 		return stopRun(ctx, a, dir)
 	}
-	r, err := registry.Get(a.Config.Home, id)
-	if err == nil && r.Container != "" {
-		return docker.Stop(ctx, wire.New(a).DockerOptions(a.Config), id)
-	}
-	return local.Stop(a.Config.Home, id)
+	return wire.New(a).Stop(ctx, id)
 }
 
 // stopRun ends an unattended run by its keeper.
 func stopRun(ctx context.Context, a *cli.App, dir keeper.Dir) error {
 	noted := dir.SetDesired(keeper.Stopped) // gander serve does not start another keeper then
-	ctx, cancel := context.WithTimeout(ctx, wire.StopTime)
+	ctx, cancel := context.WithTimeout(ctx, keeper.StopTime)
 	defer cancel()
 	return errors.Join(noted, keeper.NewClient(dir).Stop(ctx))
 }

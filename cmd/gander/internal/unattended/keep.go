@@ -3,12 +3,14 @@ package unattended
 import (
 	"context"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
@@ -89,7 +91,7 @@ func loopDriver(w *wire.Wiring, choice, workspace string) (sandbox.Driver, error
 		choice = c.Sandbox
 	}
 	if wire.ChosenDriver(choice, runtime.GOOS) == sandbox.Off {
-		return nil, cli.UsageError("an unattended run needs a sandbox: take --sandbox local or docker")
+		return nil, cli.UsageError("an unattended run needs a sandbox: take --sandbox %s", strings.Join(drivers.Isolating(), " or "))
 	}
 	return w.Driver(choice)
 }

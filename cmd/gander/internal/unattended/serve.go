@@ -24,6 +24,7 @@ import (
 	"gander.dev/gander/sandbox/unattended/controlplane"
 	"gander.dev/gander/sandbox/unattended/controlplane/dashboard"
 	"gander.dev/gander/sandbox/unattended/controlplane/transcript"
+	"gander.dev/gander/sandbox/unattended/fleet"
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
@@ -96,7 +97,7 @@ func serveLoops(ctx context.Context, a *cli.App, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	defer fl.close()
+	defer fl.Close()
 	store, err := w.Store()
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func serveLoops(ctx context.Context, a *cli.App, f serveFlags) error {
 }
 
 // planeOptions are what the control plane is made of.
-func planeOptions(a *cli.App, w *wire.Wiring, fl *fleet, f serveFlags, address, token string) controlplane.Options {
+func planeOptions(a *cli.App, w *wire.Wiring, fl *fleet.Fleet, f serveFlags, address, token string) controlplane.Options {
 	return controlplane.Options{
 		Sandboxes: drivers.Isolating(),
 		Dir:       filepath.Join(a.Config.Home, "loop"), Fleet: fl, Log: a.Log, Listen: address, AllowHosts: f.hosts, Token: token, Compat: f.compat,
@@ -122,7 +123,7 @@ func planeOptions(a *cli.App, w *wire.Wiring, fl *fleet, f serveFlags, address, 
 }
 
 // serveUntil answers requests until ctx ends.
-func serveUntil(ctx context.Context, a *cli.App, listener net.Listener, plane *controlplane.Plane, fl *fleet, token string) error {
+func serveUntil(ctx context.Context, a *cli.App, listener net.Listener, plane *controlplane.Plane, fl *fleet.Fleet, token string) error {
 	address := listener.Addr().(*net.TCPAddr)
 	serving := keeper.Serving{URL: "http://" + reachable(address), PID: os.Getpid(), StartedAt: time.Now().UTC()}
 	if err := keeper.Announce(a.Config.Home, serving); err != nil {
@@ -143,7 +144,7 @@ func serveUntil(ctx context.Context, a *cli.App, listener net.Listener, plane *c
 	adopted := make(chan struct{})
 	go func() { // ends with ctx
 		defer close(adopted)
-		if err := errors.Join(plane.Adopt(ctx), fl.deliver(ctx)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(plane.Adopt(ctx), fl.Deliver(ctx)); err != nil && ctx.Err() == nil {
 			a.Log.Error("not every run could be taken up again", "err", err)
 		}
 	}()
@@ -159,7 +160,7 @@ func serveUntil(ctx context.Context, a *cli.App, listener net.Listener, plane *c
 		_ = server.Close() // live streams do not end by themselves
 	}
 	<-adopted
-	fl.close()
+	fl.Close()
 	sayWhatGoesOn(a)
 	return err
 }

@@ -60,7 +60,7 @@ without any output; after 5 failed iterations in a row a run pauses.`,
 	fl.StringVar(&f.agent, "agent", "", "who works: "+strings.Join(agents.Names(), " or ")+" (default: the configuration's, else "+agents.Default()+")")
 	fl.StringVar(&f.prompt, "prompt", "", "what is to be done; - reads stdin")
 	fl.StringVar(&f.workspace, "workspace", "", "the directory to work in (default: one of the agent's own)")
-	fl.StringVar(&f.sandbox, "sandbox", "", "where: local or docker (default: the control plane's choice)")
+	fl.StringVar(&f.sandbox, "sandbox", "", "where: "+strings.Join(drivers.Isolating(), " or ")+" (default: the control plane's choice)")
 	fl.StringVar(&f.model, "model", "", "the model (default: the configuration's)")
 	fl.DurationVar(&f.pace, "pace", 0, "between two iterations, as in 30s (default: 2s)")
 	fl.Int64Var(&f.iterations, "max-iterations", 0, "end after so many iterations")

@@ -3,26 +3,22 @@ package wire
 import (
 	"context"
 	"errors"
-	"slices"
-	"time"
+	"fmt"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
-	"gander.dev/gander/sandbox/drivers/docker"
-	"gander.dev/gander/sandbox/drivers/local"
+	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 // ClearAway clears away what killed ganders left, also sessions of which nothing was to
-// be kept, and what agents keep of sessions that are no more. The daemon is asked only
-// when one of the sandboxes is a container.
+// be kept, and what agents keep of sessions that are no more.
 func ClearAway(ctx context.Context, a *cli.App, w *Wiring) ([]string, error) {
-	records, err := registry.List(a.Config.Home) // before the rest is cleared away
-	removed, localErr := local.GC(ctx, a.Config.Home)
-	err = errors.Join(err, localErr)
-	if slices.ContainsFunc(records, func(r registry.Record) bool { return r.Driver == docker.Name }) {
-		more, dockerErr := docker.GC(ctx, w.DockerOptions(a.Config))
-		removed, err = append(removed, more...), errors.Join(err, dockerErr)
+	records, err := registry.List(a.Config.Home)
+	var removed []string
+	for _, d := range drivers.All() {
+		more, failed := d.ClearAway(ctx, w.driverOptions(a.Config), records)
+		removed, err = append(removed, more...), errors.Join(err, failed)
 	}
 	err = errors.Join(err, keeper.Tidy(a.Config.Home))
 	kept, keptErr := w.Kept()
@@ -31,8 +27,6 @@ func ClearAway(ctx context.Context, a *cli.App, w *Wiring) ([]string, error) {
 	}
 	return removed, errors.Join(err, keptErr)
 }
-
-const StopTime = 45 * time.Second // for a keeper to end its sandbox, whatever the daemon does
 
 // State says whether a sandbox runs, and whether somebody still wants it. The
 // first process of a container is to be seen where the daemon runs on this system.
@@ -53,3 +47,17 @@ const (
 	stateLeftOver = "left over" // it runs, the gander that made it does not
 	StateDead     = "dead"      // only its directory is there
 )
+
+// Stop ends a sandbox by its id, whichever driver made it.
+func (w *Wiring) Stop(ctx context.Context, id string) error {
+	cfg := w.Config()
+	r, err := registry.Get(cfg.Home, id)
+	if err != nil {
+		return fmt.Errorf("stopping sandbox %s: %w", id, err)
+	}
+	d, known := drivers.Find(r.Driver)
+	if !known {
+		return fmt.Errorf("stopping sandbox %s: this version has no driver %q; stop it by the gander that made it", id, r.Driver)
+	}
+	return d.Stop(ctx, w.driverOptions(cfg), id)
+}

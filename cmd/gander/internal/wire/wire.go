@@ -111,11 +111,7 @@ func (w *Wiring) Agent(name string) (sandbox.Agent, error) {
 
 // Drivers returns the drivers in the order in which they are offered, that of the choice auto first.
 func (w *Wiring) Drivers() []sandbox.Driver {
-	cfg := w.Config()
-	o := drivers.Options{
-		Local:  local.Options{Log: w.Log, StateDir: cfg.Home, ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths, Devices: cfg.Sandbox.Devices},
-		Docker: w.DockerOptions(cfg),
-	}
+	o := w.driverOptions(w.Config())
 	var all []sandbox.Driver
 	for _, known := range drivers.All() {
 		d := known.New(o)
@@ -128,6 +124,13 @@ func (w *Wiring) Drivers() []sandbox.Driver {
 	return all
 }
 
+func (w *Wiring) driverOptions(cfg *config.Config) drivers.Options {
+	return drivers.Options{
+		Local:  local.Options{Log: w.Log, StateDir: cfg.Home, ReadOnlyPaths: cfg.Sandbox.ReadOnlyPaths, Devices: cfg.Sandbox.Devices},
+		Docker: w.DockerOptions(cfg),
+	}
+}
+
 // ChosenDriver returns the driver that a --sandbox choice means on a system. Auto is one driver,
 // not the first that works.
 func ChosenDriver(choice, system string) string {
@@ -135,6 +138,13 @@ func ChosenDriver(choice, system string) string {
 		return drivers.Auto(system)
 	}
 	return choice
+}
+
+// HasImages reports whether the configuration's sandboxes have the programs of an image, not
+// this machine's.
+func HasImages(cfg *config.Config) bool {
+	r, _ := drivers.Find(ChosenDriver(cfg.Sandbox.Driver, runtime.GOOS))
+	return r.HasImages
 }
 
 // Driver resolves a --sandbox choice.
@@ -244,7 +254,7 @@ type Settings = acpagent.Settings
 func settingsOf(cfg *config.Config, name string) (Settings, error) {
 	command, missing := cfg.FindAgent(name)
 	inImage := imageCommand(cfg, name, command, missing)
-	if missing != nil && (len(inImage) == 0 || ChosenDriver(cfg.Sandbox.Driver, runtime.GOOS) != docker.Name) {
+	if missing != nil && (len(inImage) == 0 || !HasImages(cfg)) {
 		return Settings{}, missing
 	}
 	endpoint, err := cfg.Endpoint(name)

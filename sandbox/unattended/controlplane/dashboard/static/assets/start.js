@@ -22,20 +22,20 @@ export async function showStart({ api, runs, started }) {
   form.append(loading);
   dialog.show();
   try {
-    const { agents = [] } = await api.get("/api/agents");
+    const { agents = [], sandboxes = [] } = await api.get("/api/agents");
     loading.remove();
-    new StartForm(form, { api, runs, agents, done: (run) => (dialog.close(), started(run)), cancel: () => dialog.close() });
+    new StartForm(form, { api, runs, agents, sandboxes, done: (run) => (dialog.close(), started(run)), cancel: () => dialog.close() });
   } catch (error) {
     loading.textContent = error.message;
   }
 }
 
 class StartForm {
-  constructor(form, { api, runs, agents, done, cancel }) {
+  constructor(form, { api, runs, agents, sandboxes, done, cancel }) {
     Object.assign(this, { form, api, runs, agents, done });
     this.prompt = h("textarea", { rows: "6", id: uid("prompt"), dir: "auto" });
     this.workspace = h("input", { type: "text", id: uid("workspace"), spellcheck: "false", autocomplete: "off", placeholder: "empty: the agent's own folder", on: { input: () => this.draw() } });
-    this.sandbox = h("select", { id: uid("sandbox") }, [["", "Choose for me"], ["local", "Local (no daemon)"], ["docker", "Docker"]].map(([value, text]) => h("option", { value, text })));
+    this.sandbox = h("select", { id: uid("sandbox") }, ["", ...sandboxes].map((value) => h("option", { value, text: value || "Choose for me" })));
     this.model = h("input", { type: "text", id: uid("model"), spellcheck: "false", autocomplete: "off", placeholder: "empty: the configured one" });
     this.pace = h("input", { type: "number", id: uid("pace"), min: "0", step: "1", placeholder: "2" });
     this.limits = limitFields.map(([name, label, factor, step]) => ({ name, label, factor, input: h("input", { type: "number", id: uid(name), min: "0", step: step ?? "1", inputmode: "decimal" }) }));

@@ -1,4 +1,4 @@
-package unattended
+package fleet
 
 import (
 	"errors"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox/unattended/controlplane"
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
@@ -67,8 +66,8 @@ func TestKeeperEndsAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := &fleet{w: &wire.Wiring{}, home: t.TempDir(), exe: exe, log: slog.New(slog.DiscardHandler), ending: map[string]bool{}}
-			dir, err := keeper.RunDir(f.home, "run1")
+			f := New(Options{Home: t.TempDir(), Program: exe, Log: slog.New(slog.DiscardHandler)})
+			dir, err := keeper.RunDir(f.Home, "run1")
 			if err == nil {
 				err = dir.Write(keeper.Spec{RunID: "run1", Desired: test.desired}, "token")
 			}
@@ -113,7 +112,7 @@ func TestStopAsksWhoLives(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = os.RemoveAll(home) })
-			f := &fleet{w: &wire.Wiring{}, home: home, exe: "/nowhere", log: slog.New(slog.DiscardHandler), ending: map[string]bool{}}
+			f := New(Options{Home: home, Program: "/nowhere", Log: slog.New(slog.DiscardHandler)})
 			dir, err := keeper.RunDir(home, "run1")
 			if err == nil {
 				err = dir.Write(keeper.Spec{RunID: "run1", Desired: keeper.Running}, "token")
@@ -173,8 +172,8 @@ func TestErrorNamesALogThatIsThere(t *testing.T) {
 	if err := os.WriteFile(exe, []byte("#!/bin/sh\necho 'gander: no room' >&2\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{w: &wire.Wiring{}, home: t.TempDir(), exe: exe, log: slog.New(slog.DiscardHandler), ending: map[string]bool{}}
-	dir, err := keeper.RunDir(f.home, "run1")
+	f := New(Options{Home: t.TempDir(), Program: exe, Log: slog.New(slog.DiscardHandler)})
+	dir, err := keeper.RunDir(f.Home, "run1")
 	if err == nil {
 		err = dir.Write(keeper.Spec{RunID: "run1", Desired: keeper.Running}, "token")
 	}

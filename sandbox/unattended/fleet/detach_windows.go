@@ -1,4 +1,4 @@
-package unattended
+package fleet
 
 import (
 	"syscall"

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package unattended
+package fleet
 
 import (
 	"syscall"
