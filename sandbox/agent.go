@@ -39,6 +39,19 @@ func ProgramOf(a Agent) string {
 	return a.Name()
 }
 
+// A Reader is an Agent that may have to do without writing to the project.
+type Reader interface {
+	// ReadsOnly reports whether its sandbox shows the project for reading, whatever else is
+	// chosen.
+	ReadsOnly() bool
+}
+
+// ReadsOnly reports whether an agent only reads the project.
+func ReadsOnly(a Agent) bool {
+	r, ok := a.(Reader)
+	return ok && r.ReadsOnly()
+}
+
 // A ToolUser is an Agent that can use gander's developer server instead of its own
 // tools: it honours SessionParams.Developer.
 type ToolUser interface {

@@ -44,8 +44,11 @@ const Off = "off"
 type Spec struct {
 	// ID names the sandbox; it is unique on this machine and safe in a file name.
 	ID string
-	// WorkingDir is the project: writable, at this same absolute path inside.
+	// WorkingDir is the project, at this same absolute path inside, and writable.
 	WorkingDir string
+	// ReadOnly has WorkingDir shown for reading. A driver that cannot keep it from being
+	// written makes no sandbox then.
+	ReadOnly bool
 	// Home is a host directory, private to this sandbox, that is the agent's
 	// HOME inside, at the path Info.Home. It outlives the sandbox; its owner
 	// removes it.
@@ -210,7 +213,10 @@ type RuleKeeper interface {
 
 // WritableDirs are the directories of the host that the sandbox can write.
 func (s Spec) WritableDirs() []string {
-	dirs := []string{s.WorkingDir, s.Home}
+	dirs := []string{s.Home}
+	if !s.ReadOnly {
+		dirs = append(dirs, s.WorkingDir)
+	}
 	for _, m := range s.Mounts {
 		if m.Writable {
 			dirs = append(dirs, m.Path)

@@ -178,7 +178,7 @@ func (p *Place) Fit(home string) (sandbox.Spec, error) {
 	}
 	maps.Copy(spec.HomeFiles, p.Policy.Settings.Files)
 	spec.Files = p.Policy.Files
-	spec.Mounts = slices.Concat(spec.Mounts, p.Policy.Mounts)
+	spec.Mounts = slices.Concat(spec.Mounts, p.Policy.mounts(spec.ReadOnly))
 	spec.Doors = slices.Concat(p.doors, spec.Doors)
 	spec.Road = p.road
 	spec.Limits = p.Policy.Bounds()

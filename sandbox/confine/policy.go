@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gander.dev/gander/sandbox"
@@ -45,6 +46,17 @@ func (p Policy) WithPlace(at gitconfig.Place) Policy {
 		p.Mounts = append(p.Mounts, sandbox.Mount{Path: store})
 	}
 	return p
+}
+
+// mounts are the policy's; to a sandbox that only reads, nothing of git's is writable.
+func (p Policy) mounts(readOnly bool) []sandbox.Mount {
+	all := slices.Clone(p.Mounts)
+	for i := range all {
+		if readOnly && slices.Contains([]string{p.Place.Top, p.Place.Inner, p.Place.Common, p.Place.Dir}, all[i].Path) {
+			all[i].Writable = false
+		}
+	}
+	return all
 }
 
 // GiveRules gives the rules of a sandbox what the policy has for them.

@@ -12,6 +12,7 @@ import (
 type aliased struct {
 	agent   string // who is to answer
 	session string // a session's key, or a reference to one
+	access  string // what the session may do with the project
 	limit   int    // the length of a page; 0 when not given
 	fresh   bool   // the agent is to begin anew with this prompt
 	off     bool   // nothing is to be kept
@@ -40,7 +41,7 @@ func aliases(meta json.RawMessage) aliased {
 		return false
 	}
 	a := aliased{
-		agent: text("agentId", "agent", "targetAgent"), session: text("sessionKey", "sessionRef", "session"),
+		agent: text("agentId", "agent", "targetAgent"), session: text("sessionKey", "sessionRef", "session"), access: text("access"),
 		fresh: yes("forceNewSession", "newSession"), off: yes("disableSession", "noSession"),
 	}
 	var limit float64

@@ -24,6 +24,8 @@ type backend struct {
 	agent  sandbox.Agent
 	driver sandbox.Driver
 	tools  string
+	chosen setting
+	reads  bool // it may not write the project; constant once it runs
 	output output
 	relay  *relay
 	// buffers are the editor's files, by the policy of this sandbox.
@@ -62,7 +64,7 @@ func (s *session) start() *backend {
 	if s.backend != nil {
 		return s.backend
 	}
-	b := &backend{s: s, agent: s.agent, driver: s.driver, tools: s.tools, before: s.leaving, ready: make(chan struct{}), ended: make(chan struct{})}
+	b := &backend{s: s, agent: s.agent, driver: s.driver, tools: s.tools, chosen: s.setting(), before: s.leaving, ready: make(chan struct{}), ended: make(chan struct{})}
 	b.ctx, b.stop = context.WithCancel(s.ctx)
 	b.relay, b.buffers = newRelay(b), &editorFiles{b: b}
 	s.backend = b
@@ -81,6 +83,7 @@ func (b *backend) run(params sandbox.SessionParams) {
 	if b.before != nil {
 		<-b.before.ended
 	}
+	b.reads = b.chosen.reads()
 	err := b.open(params)
 	if err == nil {
 		err = b.introduce()
@@ -226,11 +229,11 @@ func (b *backend) makeSandbox(ctx context.Context, p *confine.Place) (sandbox.Sa
 func (b *backend) spec() sandbox.Spec {
 	s := b.s
 	spec := sandbox.Spec{
-		ID: s.sandboxID(b.agent), WorkingDir: s.cwd, Mounts: slices.Clone(b.agent.Mounts()),
+		ID: s.sandboxID(b.agent), WorkingDir: s.cwd, ReadOnly: b.reads, Mounts: slices.Clone(b.agent.Mounts()),
 		Labels: map[string]string{"agent": b.agent.Name(), "program": sandbox.ProgramOf(b.agent), "session": string(s.id)},
 	}
 	for _, d := range s.dirs {
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: d, Writable: !s.r.onlyRead(d), Ruled: true})
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Path: d, Writable: !b.reads && !s.r.onlyRead(d), Ruled: true})
 	}
 	return spec
 }

@@ -113,7 +113,7 @@ func (s *session) restart(forget bool) {
 	if forget {
 		clear(s.seen)
 	}
-	now, known := setting{s.agent, s.driver, s.tools}, s.known
+	now, known := s.setting(), s.known
 	s.mu.Unlock()
 	s.swap(now, known)
 }

@@ -119,7 +119,7 @@ func (b *backend) newPlace(dir string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &place{path: dir, real: real, onlyRead: dir != s.cwd && s.r.onlyRead(dir)}
+	p := &place{path: dir, real: real, onlyRead: b.reads || dir != s.cwd && s.r.onlyRead(dir)}
 	if p.protected, err = supervise.Protection(real, "", b.place.Policy.Writes); err != nil {
 		return nil, err
 	}

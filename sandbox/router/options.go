@@ -26,6 +26,7 @@ const (
 	optionTools   = "tools"
 
 	optionPermissions = "permissions"
+	optionAccess      = "access"
 )
 
 var (
@@ -90,6 +91,7 @@ func (s *session) current() published {
 	state := s.state()
 	s.mu.Lock()
 	agent, driver, tools, permissions := s.agent.Name(), s.driver.Name(), s.tools, s.permissions
+	set := s.setting()
 	s.mu.Unlock()
 	p := published{modes: state.Modes}
 	if o := option(state.ConfigOptions, acp.CategoryModel); o != nil {
@@ -107,7 +109,7 @@ func (s *session) current() published {
 	if s.canUseDeveloper() {
 		p.options = append(p.options, choice(optionTools, "Tools", "Which tools the agent has: its own, or gander's developer tools.", tools, []string{ToolsNative, ToolsDeveloper}))
 	}
-	p.options = append(p.options, permissionOption(permissions))
+	p.options = append(p.options, permissionOption(permissions), accessOption(set))
 	return p
 }
 
@@ -215,6 +217,8 @@ func (s *session) setOption(ctx context.Context, id, value string) error {
 		return nil
 	case optionTools:
 		return s.replace(ctx, replacement{tools: value})
+	case optionAccess:
+		return s.replace(ctx, replacement{access: value})
 	default:
 		return s.replace(ctx, replacement{driver: value})
 	}
@@ -280,16 +284,16 @@ func (s *session) modeReported(b *backend, mode string) {
 }
 
 // replacement names what is to be changed; what is empty stays.
-type replacement struct{ agent, driver, tools string }
+type replacement struct{ agent, driver, tools, access string }
 
-// replace changes agent, sandbox or tools. A turn that runs is answered to its end
+// replace changes agent, sandbox, tools or access. A turn that runs is answered to its end
 // by whom it was given to; the next one goes on with the conversation in the new
 // setting.
 func (s *session) replace(ctx context.Context, to replacement) error {
 	s.replacing.Lock() // one after the other
 	defer s.replacing.Unlock()
 	s.mu.Lock()
-	now := setting{s.agent, s.driver, s.tools}
+	now := s.setting()
 	s.mu.Unlock()
 	next, err := s.candidates(ctx, now, to)
 	if err != nil || next == now {
@@ -305,11 +309,36 @@ func (s *session) replace(ctx context.Context, to replacement) error {
 	return nil
 }
 
-// setting is what a session runs: who, where and with which tools.
+// setting holds what a session runs: agent, sandbox, tools and access to the project.
 type setting struct {
 	agent  sandbox.Agent
 	driver sandbox.Driver
 	tools  string
+	access string // what was chosen
+}
+
+// setting returns what the session runs; mu is held.
+func (s *session) setting() setting { return setting{s.agent, s.driver, s.tools, s.access} }
+
+// The values of the option "access".
+const (
+	AccessWrite = "write" // the agent and its commands may change the project
+	AccessRead  = "read"  // they see it, and the kernel keeps them from writing it
+)
+
+// reads reports whether the project is only read: by choice, or as the agent always does.
+func (s setting) reads() bool { return s.access == AccessRead || sandbox.ReadsOnly(s.agent) }
+
+// accessOption is the config option. An agent that only reads leaves no choice.
+func accessOption(s setting) acp.ConfigOption {
+	current, offered := AccessWrite, []string{AccessWrite, AccessRead}
+	if s.reads() {
+		current = AccessRead
+	}
+	if sandbox.ReadsOnly(s.agent) {
+		offered = offered[1:]
+	}
+	return choice(optionAccess, "Access", "Whether the agent and its commands may write the project, or only read it.", current, offered)
 }
 
 // recordSetting puts what has changed into the transcript and, when there is a
@@ -320,6 +349,7 @@ func (s *session) recordSetting(was, is setting) {
 		{optionAgent, was.agent.Name(), is.agent.Name(), "answered by %s"},
 		{optionSandbox, was.driver.Name(), is.driver.Name(), "in the sandbox %s"},
 		{optionTools, was.tools, is.tools, "with %s tools"},
+		{optionAccess, was.access, is.access, "with access to %s the project"},
 	} {
 		if c.was != c.is {
 			s.record("", sessions.ConfigChange{ConfigID: c.option, Value: quote(c.is)})
@@ -347,7 +377,7 @@ func (s *session) swap(next setting, known sandbox.AgentState) {
 		delete(s.seen, name) // its own session has other tools, or nothing in it
 	}
 	old := s.backend
-	s.agent, s.driver, s.tools, s.backend = next.agent, next.driver, next.tools, nil
+	s.agent, s.driver, s.tools, s.access, s.backend = next.agent, next.driver, next.tools, next.access, nil
 	if old == nil || s.closed {
 		return
 	}
@@ -377,6 +407,6 @@ func (s *session) candidates(ctx context.Context, now setting, to replacement) (
 			return now, acp.Internal(err.Error(), nil)
 		}
 	}
-	now.tools = cmp.Or(to.tools, now.tools)
+	now.tools, now.access = cmp.Or(to.tools, now.tools), cmp.Or(to.access, now.access)
 	return now, nil
 }

@@ -21,8 +21,8 @@ import (
 func current(options []acp.ConfigOption) string {
 	var out []string
 	for _, o := range options {
-		if o.ID == optionPermissions {
-			continue // every list ends with it; it has a test of its own
+		if o.ID == optionPermissions || o.ID == optionAccess {
+			continue // every list ends with them; they have tests of their own
 		}
 		out = append(out, o.ID+"="+strings.Trim(string(o.CurrentValue), `"`))
 	}

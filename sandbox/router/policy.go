@@ -37,8 +37,12 @@ func (b *backend) sayPolicy() {
 
 // policyNotices are what sayPolicy says. There is a survey.
 func (b *backend) policyNotices() []notice {
-	all := []notice{{"info", fmt.Sprintf("In this %s sandbox %s; %s; %s cannot be written. All of it: gander policy show.",
-		b.driver.Name(), b.sayNetwork(), b.place.Examined.SayClosed(), b.sayProtected())}}
+	written := b.sayProtected() + " cannot be written"
+	if b.reads {
+		written = "the project can only be read (access: read)"
+	}
+	all := []notice{{"info", fmt.Sprintf("In this %s sandbox %s; %s; %s. All of it: gander policy show.",
+		b.driver.Name(), b.sayNetwork(), b.place.Examined.SayClosed(), written)}}
 	for _, text := range b.place.Examined.GitNotices() {
 		all = append(all, notice{"warning", text})
 	}

@@ -245,6 +245,9 @@ func (r *Router) openSession(ctx context.Context, cwd string, dirs []string, ser
 	if err != nil {
 		return nil, acp.Internal(err.Error(), nil)
 	}
+	if meta.access != "" && meta.access != AccessWrite && meta.access != AccessRead {
+		return nil, acp.InvalidParams(fmt.Sprintf("_meta.access: %q is not one of %s, %s", meta.access, AccessWrite, AccessRead), nil)
+	}
 	id := acp.SessionID(sessions.NewID())
 	var made *spare
 	if len(dirs) == 0 {
@@ -263,7 +266,10 @@ func (r *Router) openSession(ctx context.Context, cwd string, dirs []string, ser
 		}
 		return nil, fmt.Errorf("recording the session: %w; make room in gander's home, or choose another one with --home or GANDER_HOME", err)
 	}
-	s := newSession(r, id, cwd, dirs, setting{agent, driver, cmp.Or(r.opts.Tools, ToolsNative)}, transcript)
+	s := newSession(r, id, cwd, dirs, setting{agent, driver, cmp.Or(r.opts.Tools, ToolsNative), cmp.Or(meta.access, AccessWrite)}, transcript)
+	if meta.access == AccessRead {
+		s.record("", sessions.ConfigChange{ConfigID: optionAccess, Value: quote(AccessRead)})
+	}
 	s.claim, s.spare, s.unkept = release, made, meta.off
 	if choice.Model != "" && agent.Name() == choice.Agent {
 		s.want[acp.CategoryModel] = choice.Model

@@ -58,6 +58,7 @@ type session struct {
 	agent   sandbox.Agent
 	driver  sandbox.Driver
 	tools   string // ToolsNative or ToolsDeveloper, for agents that can
+	access  string // AccessWrite or AccessRead, as chosen
 	want    choices
 	known   sandbox.AgentState // what to show while no agent runs
 	backend *backend           // nil: none started, or it has ended
@@ -108,7 +109,7 @@ func newSession(r *Router, id acp.SessionID, cwd string, dirs []string, set sett
 		r: r, id: id, cwd: cwd, dirs: dirs, transcript: tr,
 		log: r.log.With("session", string(id)), ctx: ctx, stop: stop, now: now,
 		announced: make(chan struct{}),
-		agent:     set.agent, driver: set.driver, tools: set.tools,
+		agent:     set.agent, driver: set.driver, tools: set.tools, access: set.access,
 		want:        choices{},
 		known:       r.lastState(set.agent),
 		permissions: cmp.Or(r.opts.Approve, PermissionsAsk),

@@ -12,8 +12,9 @@ func commandStatus(_ context.Context, call commandCall) (string, error) {
 	s := call.s
 	s.mu.Lock()
 	b, agent, driver, tools, turns := s.backend, s.agent.Name(), s.driver.Name(), s.tools, s.turns
-	permissions, asked, halted := s.permissions, s.asked, s.halted
+	permissions, asked, halted, set := s.permissions, s.asked, s.halted, s.setting()
 	s.mu.Unlock()
+	reads := set.reads()
 	var out strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&out, "- %s: %s\n", name, fmt.Sprintf(format, args...))
@@ -22,10 +23,14 @@ func commandStatus(_ context.Context, call commandCall) (string, error) {
 	if halted != "" {
 		line("stopped", "%s %s", halted, howToGoOn)
 	}
-	line("project", "`%s`", s.cwd)
+	project := ""
+	if reads {
+		project = ", only for reading"
+	}
+	line("project", "`%s`%s", s.cwd, project)
 	for _, d := range s.dirs {
 		note := ""
-		if s.r.onlyRead(d) {
+		if reads || s.r.onlyRead(d) {
 			note = ", only for reading"
 		}
 		line("additional directory", "`%s`%s", d, note)

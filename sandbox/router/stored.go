@@ -307,6 +307,7 @@ func (r *Router) storedSetting(ctx context.Context, info *sessions.Info, wanted 
 		return set, nil, acp.Internal(err.Error(), nil)
 	}
 	set.tools = cmp.Or(info.Options[optionTools], r.opts.Tools, ToolsNative)
+	set.access = cmp.Or(info.Options[optionAccess], AccessWrite)
 	return set, absent, nil
 }
 

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
@@ -137,3 +138,47 @@ func write(t *testing.T, conn net.Conn, text string) {
 		t.Fatal(err)
 	}
 }
+
+// A session may have its agent only read the project, and what the editor adds; an agent of
+// which the person has said so does no more.
+func TestAccess(t *testing.T) {
+	r := newRig(t, nil)
+	added := t.TempDir()
+	s, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: t.TempDir(), AdditionalDirectories: []string{added}, Meta: json.RawMessage(`{"access":"read"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	readOnly := func(want bool, n int) {
+		t.Helper()
+		r.journal.wait(t, "open duck mode= model= resume=", n)
+		spec := r.driver.last().spec
+		for _, m := range spec.Mounts {
+			if m.Path == added && m.Writable == want {
+				t.Errorf("the directory that was added: %+v", m)
+			}
+		}
+		if spec.ReadOnly != want {
+			t.Errorf("the project is only read: %t, want %t", spec.ReadOnly, want)
+		}
+	}
+	readOnly(true, 1)
+	r.mustSet(t, s.SessionID, "access", "write")
+	readOnly(false, 2)
+	if _, err := r.set(s.SessionID, "access", "none"); err == nil {
+		t.Error("an access was taken that there is not")
+	}
+	if _, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: t.TempDir(), Meta: json.RawMessage(`{"access":"none"}`)}); err == nil {
+		t.Error("a session was made with an access that there is not")
+	}
+	r.router.opts.Agents[0] = reader{r.agent}
+	s = r.open(t)
+	readOnly(true, 3)
+	if _, err := r.set(s.SessionID, "access", "write"); err == nil {
+		t.Error("an agent that only reads may write")
+	}
+}
+
+// reader is an agent that only reads.
+type reader struct{ sandbox.Agent }
+
+func (reader) ReadsOnly() bool { return true }

@@ -33,6 +33,8 @@ type Settings struct {
 	Mounts []sandbox.Mount
 	// Instructions are put in front of the first prompt of a conversation.
 	Instructions string
+	// ReadOnly has the sandbox show the project for reading.
+	ReadOnly bool
 }
 
 // BaseOptions are optional.
@@ -81,6 +83,12 @@ func (b *Base) Mounts() []sandbox.Mount {
 		return nil
 	}
 	return s.Mounts
+}
+
+// ReadsOnly implements sandbox.Reader.
+func (b *Base) ReadsOnly() bool {
+	s, err := b.settings()
+	return err == nil && s.ReadOnly
 }
 
 // State is what an agent with these modes offers before it has started; the first

@@ -50,6 +50,11 @@ func TestKills(t *testing.T) {
 	t.Run("attached", func(t *testing.T) { sandboxtest.TestKills(t, newAttached, stranger, nothingLeft) })
 }
 
+func TestReadOnly(t *testing.T) {
+	needDaemon(t)
+	sandboxtest.TestReadOnly(t, newDriver, stranger)
+}
+
 func TestWrites(t *testing.T) {
 	sandboxtest.OnlyEverywhere(t)
 	needDaemon(t)

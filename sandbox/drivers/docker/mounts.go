@@ -38,7 +38,7 @@ func (d *Driver) mounts(p plan, program string) ([]mount.Mount, error) {
 	if p.spec.Home != "" {
 		t.bind(p.spec.Home, p.home, true)
 	}
-	t.show(sandbox.Mount{Path: p.project.Name, Writable: true})
+	t.show(sandbox.Mount{Path: p.project.Name, Writable: !p.spec.ReadOnly})
 	if program != "" {
 		t.bind(program, supervise.InsideExecutable, false)
 	}

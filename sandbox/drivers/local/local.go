@@ -156,6 +156,9 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 // promised. Who keeps no rules has no promise.
 func mayBeWeaker(spec sandbox.Spec) bool { return spec.Rules == nil || spec.Rules.Optional }
 
+// errReadOnly refuses to show a project for reading where nothing keeps programs from writing it.
+var errReadOnly = errors.New("this sandbox cannot keep the project from being written, which access \"read\" asks for; choose docker, or local on a Linux that permits user namespaces, or leave out --read-only")
+
 // refusal is an error that means that this kernel does not let us isolate.
 type refusal struct{ err error }
 

@@ -110,6 +110,24 @@ func TestRules(t *testing.T) {
 	}
 }
 
+func TestReadOnly(t *testing.T) {
+	if inFull() {
+		t.Run("controls", sandboxtest.TestReadOnlyControls)
+	}
+	for whose, owner := range owners() {
+		t.Run(whose, func(t *testing.T) { sandboxtest.TestReadOnly(t, newLocal, owner) })
+	}
+	for name, newDriver := range map[string]sandboxtest.NewDriver{"off": newOff, "refused": newRefused} {
+		t.Run(name, func(t *testing.T) {
+			spec := sandboxtest.Spec(t, -1)
+			spec.ReadOnly, spec.Rules = true, nil
+			if _, err := newDriver(t).Create(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "cannot keep the project from being written") {
+				t.Errorf("a sandbox was made that keeps nobody from writing: %v", err)
+			}
+		})
+	}
+}
+
 func TestWrites(t *testing.T) {
 	needFull(t)
 	t.Run("controls", sandboxtest.TestWriteControls)

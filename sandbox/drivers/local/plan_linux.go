@@ -126,7 +126,7 @@ func (d *Driver) root(spec sandbox.Spec, proj project.Project, exe string) (*sup
 			return nil, err
 		}
 	}
-	if err := show(r, sandbox.Mount{Path: spec.WorkingDir, Writable: true}, nil); err != nil {
+	if err := show(r, sandbox.Mount{Path: spec.WorkingDir, Writable: !spec.ReadOnly}, nil); err != nil {
 		return nil, err
 	}
 	// What lies in something else that is shown is mounted on it, not hidden by it.
@@ -177,6 +177,9 @@ func identity(o project.Owner) *supervise.Identity {
 
 // offPlan supervises as the user that gander is.
 func (d *Driver) offPlan(spec sandbox.Spec, exe string) (plan, error) {
+	if spec.ReadOnly {
+		return plan{}, errReadOnly
+	}
 	p := plan{
 		exe: exe, home: spec.Home, setup: supervise.Setup{WorkingDir: spec.WorkingDir, KeepPrivileges: true},
 		isolation: fmt.Sprintf("none: processes are supervised, as uid %d", os.Geteuid()),
@@ -201,6 +204,9 @@ func notWeaker(why *refusal) error {
 
 // plainPlan is for where namespaces are refused.
 func (d *Driver) plainPlan(spec sandbox.Spec, exe string, why *refusal) (plan, error) {
+	if spec.ReadOnly {
+		return plan{}, errReadOnly
+	}
 	p := plan{exe: exe, home: spec.Home, setup: supervise.Setup{WorkingDir: spec.WorkingDir}, limits: settle(spec.Limits)}
 	p.setup.Limits = resources(p.limits)
 	p.setup.Limits.Processes = 0 // without a user namespace it would count all that the user runs

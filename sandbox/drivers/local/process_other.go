@@ -59,6 +59,9 @@ func (*Driver) startSupervisor(p plan, _ *bounds, stderr io.Writer) (*supervisor
 }
 
 func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
+	if spec.ReadOnly {
+		return plan{}, errReadOnly
+	}
 	if spec.Rules != nil && !spec.Rules.Optional && d.name != nameOff {
 		return plan{}, fmt.Errorf("%w; %s, or permit a weaker sandbox with --allow-weaker (sandbox.allowWeaker in the configuration)", supervise.ErrRules, isolating)
 	}

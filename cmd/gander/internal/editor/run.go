@@ -57,6 +57,7 @@ session, 5 a permission was asked for and not given, or the policy stopped the t
   gander run --session main "and now the other test"
   gander run --approve reads -- "look around"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.SetsAccess = cmd.Flags().Changed("read-only")
 			f.Holds = cmd.Flags().Changed("approve") && f.Approve != show.ApproveAll
 			return runPrompt(cmd.Context(), a, args, f)
 		},
@@ -79,6 +80,7 @@ session, 5 a permission was asked for and not given, or the policy stopped the t
 	fl.BoolVarP(&f.Continue, "continue", "c", false, "go on with the last session of the directory")
 	fl.BoolVar(&f.NewSession, "new-session", false, "begin anew under the name of --session; the conversation before stays")
 	fl.BoolVar(&f.NoSession, "no-session", false, "keep nothing of this run: no transcript, no trace")
+	fl.BoolVar(&f.ReadOnly, "read-only", false, "show the agent the project for reading only; the session keeps that until --read-only=false")
 	fl.DurationVar(&f.Timeout, "timeout", 0, "cancel the turn after this long, as in 90s or 5m (default: never)")
 	cli.TraceFlag(cmd, &f.Trace)
 	cli.CompleteFlag(cmd, "format", show.Formats...)

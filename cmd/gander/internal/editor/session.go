@@ -26,6 +26,7 @@ const (
 	optionAgent       = "agent"
 	optionMode        = "mode"
 	optionPermissions = "permissions"
+	optionAccess      = "access"
 )
 
 // prepare finds or makes the session that a run goes on with; nil when it is one
@@ -72,10 +73,15 @@ func resetOf(r config.Reset) sessions.Reset {
 func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string) (acp.SessionID, []acp.ConfigOption, error) {
 	p := c.Prepared
 	if p == nil {
-		req := &acp.NewSessionRequest{CWD: cwd, MCPServers: []json.RawMessage{}}
+		meta := map[string]any{}
 		if c.Flags.NoSession {
-			req.Meta = json.RawMessage(`{"noSession":true}`)
+			meta["noSession"] = true
 		}
+		if c.Flags.ReadOnly {
+			meta["access"] = router.AccessRead
+		}
+		raw, _ := json.Marshal(meta) // such a map always encodes
+		req := &acp.NewSessionRequest{CWD: cwd, MCPServers: []json.RawMessage{}, Meta: raw}
 		s, err := conn.NewSession(ctx, req)
 		if err != nil {
 			return "", nil, err
@@ -101,6 +107,18 @@ func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string
 	case c.App.Flags.Agent != p.Info.Agent:
 		value, _ := json.Marshal(c.App.Flags.Agent) // a string always encodes
 		set, err := conn.SetConfigOption(ctx, &acp.SetConfigOptionRequest{SessionID: p.Info.ID, ConfigID: optionAgent, Value: value})
+		if err != nil {
+			return "", nil, err
+		}
+		options = set.ConfigOptions
+	}
+	if c.Flags.SetsAccess {
+		access := router.AccessWrite
+		if c.Flags.ReadOnly {
+			access = router.AccessRead
+		}
+		value, _ := json.Marshal(access) // a string always encodes
+		set, err := conn.SetConfigOption(ctx, &acp.SetConfigOptionRequest{SessionID: p.Info.ID, ConfigID: optionAccess, Value: value})
 		if err != nil {
 			return "", nil, err
 		}

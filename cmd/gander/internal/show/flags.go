@@ -12,6 +12,9 @@ import (
 type RunFlags struct {
 	CWD, Format, Approve, Trace, Session string
 	NewSession, NoSession, Continue      bool
+	// ReadOnly has the session's sandbox show the project for reading; SetsAccess says that
+	// the flag was given.
+	ReadOnly, SetsAccess bool
 	// Holds says that --approve was given: the agent has to ask before it acts.
 	Holds   bool
 	Timeout time.Duration

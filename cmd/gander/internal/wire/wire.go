@@ -325,7 +325,7 @@ func employ(cfg *config.Config, name string, s *Settings) error {
 	if m == nil {
 		return nil
 	}
-	s.Instructions = m.Instructions
+	s.Instructions, s.ReadOnly = m.Instructions, m.Access == roster.AccessRead
 	if m.WorkspaceAccess != roster.WorkspaceInternal {
 		return nil
 	}
