@@ -31,7 +31,9 @@ func TestLeft(t *testing.T) {
 				t.Errorf("%+v", res)
 			}
 			// What is about to become sleep may be seen: a subshell or setsid.
-			known := func(p supervise.Member) bool { return slices.ContainsFunc([]string{"sleep", "bash", "setsid"}, func(name string) bool { return strings.Contains(p.Name, name) }) }
+			known := func(p supervise.Member) bool {
+				return slices.ContainsFunc([]string{"sleep", "bash", "setsid"}, func(name string) bool { return strings.Contains(p.Name, name) })
+			}
 			if !slices.ContainsFunc(res.Left, known) {
 				t.Errorf("left: %+v", res.Left)
 			}
