@@ -30,7 +30,7 @@ func TestLeft(t *testing.T) {
 			if res.Merged.Shown != "started\n" || res.Drained != tt.drained {
 				t.Errorf("%+v", res)
 			}
-			// What is about to become sleep may be seen: a subshell or setsid.
+			// A subshell or setsid that is about to become sleep may be seen too.
 			known := func(p supervise.Member) bool {
 				return slices.ContainsFunc([]string{"sleep", "bash", "setsid"}, func(name string) bool { return strings.Contains(p.Name, name) })
 			}
