@@ -334,6 +334,16 @@ type Holder interface {
 	Hold(ctx context.Context, atMost time.Duration) (release func() bool, err error)
 }
 
+// A Ported is a Sandbox whose programs can be reached from the host, at ports that they
+// listen at, where its network is its own.
+type Ported interface {
+	// Listening returns the ports at which programs inside listen.
+	Listening(ctx context.Context) ([]int, error)
+	// CarryPort carries a connection, which it closes in the end, to what listens at a port,
+	// until either side or ctx ends.
+	CarryPort(ctx context.Context, port int, conn net.Conn) error
+}
+
 // Mark is a moment in the life of a sandbox.
 type Mark uint64
 

@@ -191,7 +191,7 @@ func TestConfigOptions(t *testing.T) {
 		e := w.gander(nil)
 		e.initialize()
 		s := e.session(w.mkdir("project"))
-		want := []string{"model", "mode", "thought_level", "agent", "sandbox", "tools", "permissions", "access"}
+		want := []string{"model", "mode", "thought_level", "agent", "sandbox", "tools", "permissions", "access", "ports"}
 		checkOrder(t, "session/new", s.opened.ConfigOptions, want, "thought_level")
 		if agent := option(s.opened.ConfigOptions, "agent"); agent != nil && agent.CurrentValue != w.cell.agent.name {
 			t.Errorf("the agent is %v of %v", agent.CurrentValue, agent.values())

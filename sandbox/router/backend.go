@@ -10,6 +10,7 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sessions"
 )
 
@@ -41,6 +42,7 @@ type backend struct {
 	sb    sandbox.Sandbox // the place's
 	ways  []*serverWay    // to the editor's MCP servers
 	conv  sandbox.AgentSession
+	ports *ports.Set // what is open of the sandbox
 
 	// astray is whether the agent did not start with what it keeps of its session. Set
 	// before ready is closed; that record is gone then.
@@ -271,6 +273,7 @@ func (b *backend) introduce() error {
 	s.record("", sessions.AgentEvent{Event: sessions.AgentStarted, Agent: b.agent.Name(), AgentSessionID: b.conv.ID(), Resumed: b.conv.Resumed(), Weaker: b.sb.Info().Weaker})
 	b.saySandbox()
 	b.sayPolicy()
+	b.openPorts()
 	if s.nowWeaker(b.sb.Info().Weaker) {
 		s.titled(b.ctx)
 	}
@@ -373,6 +376,9 @@ func (b *backend) release() {
 			b.s.log.Error("closing the sandbox", "err", err)
 		}
 		b.s.r.depopulate(b)
+	}
+	if b.ports != nil {
+		b.ports.End()
 	}
 	if b.conv != nil {
 		_ = b.conv.Close()

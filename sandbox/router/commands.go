@@ -44,6 +44,7 @@ func ownCommands() []command {
 		{"compact", "", "Have the agent go on with a summary of the older messages", commandCompact},
 		{"prune", "messages", "Have the agent go on with the last messages only", commandPrune},
 		{"export", "markdown or json", "Write the thread to a file", commandExport},
+		{"ports", "open or close, and a port", "Which servers in the sandbox your browser reaches", commandPorts},
 		{"policy", "", "What the agent does not see and cannot do", commandPolicy},
 	}
 }

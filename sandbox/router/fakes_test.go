@@ -100,6 +100,7 @@ type fakeDriver struct {
 	slow     chan struct{} // Close waits for it when not nil
 
 	unmarkable atomic.Bool // Mark fails
+	listeners  listeners
 
 	// mu guards what follows.
 	mu   sync.Mutex

@@ -27,6 +27,7 @@ const (
 
 	optionPermissions = "permissions"
 	optionAccess      = "access"
+	optionPorts       = "ports"
 )
 
 var (
@@ -86,11 +87,11 @@ func (s *session) state() sandbox.AgentState {
 }
 
 // current is the complete list: model, mode, thought level where the agent has
-// one, agent, sandbox, tools, permissions; and the legacy modes, in step with it.
+// one, agent, sandbox, tools, permissions, access, ports; and the legacy modes, in step with it.
 func (s *session) current() published {
 	state := s.state()
 	s.mu.Lock()
-	agent, driver, tools, permissions := s.agent.Name(), s.driver.Name(), s.tools, s.permissions
+	agent, driver, tools, permissions, open := s.agent.Name(), s.driver.Name(), s.tools, s.permissions, s.portsOpen
 	set := s.setting()
 	s.mu.Unlock()
 	p := published{modes: state.Modes}
@@ -109,7 +110,7 @@ func (s *session) current() published {
 	if s.canUseDeveloper() {
 		p.options = append(p.options, choice(optionTools, "Tools", "Which tools the agent has: its own, or gander's developer tools.", tools, []string{ToolsNative, ToolsDeveloper}))
 	}
-	p.options = append(p.options, permissionOption(permissions), accessOption(set))
+	p.options = append(p.options, permissionOption(permissions), accessOption(set), portsOption(open))
 	return p
 }
 
@@ -214,6 +215,9 @@ func (s *session) setOption(ctx context.Context, id, value string) error {
 		return s.replace(ctx, replacement{agent: value})
 	case optionPermissions:
 		s.setPermissions(value)
+		return nil
+	case optionPorts:
+		s.setPorts(value)
 		return nil
 	case optionTools:
 		return s.replace(ctx, replacement{tools: value})

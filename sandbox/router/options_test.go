@@ -21,7 +21,7 @@ import (
 func current(options []acp.ConfigOption) string {
 	var out []string
 	for _, o := range options {
-		if o.ID == optionPermissions || o.ID == optionAccess {
+		if o.ID == optionPermissions || o.ID == optionAccess || o.ID == optionPorts {
 			continue // every list ends with them; they have tests of their own
 		}
 		out = append(out, o.ID+"="+strings.Trim(string(o.CurrentValue), `"`))

@@ -7,6 +7,7 @@ import (
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sessions"
@@ -63,6 +64,8 @@ type Options struct {
 	// ReadOnly are paths that sandboxes see for reading; so it is with a directory that
 	// the editor adds and that is in one of them.
 	ReadOnly []string
+	// Ports of sandboxes are open on this machine from the start.
+	Ports []ports.Spec
 	// Private are paths that no sandbox may see, besides StateDir: a file with a key.
 	Private []string
 	// Version is gander's own.

@@ -15,6 +15,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sessions"
 )
 
@@ -78,7 +79,9 @@ type session struct {
 	place   os.FileInfo        // the directory cwd, when the session was opened
 	offered os.FileInfo        // what is in its place and was not agreed to
 
-	permissions   string // PermissionsAsk, ...
+	ports         []ports.Spec // to be open
+	portsOpen     string       // PortsNamed or PortsListening
+	permissions   string       // PermissionsAsk, ...
 	asked         permissionsAsked
 	agentCommands []json.RawMessage // slash commands that the agent has announced
 }
@@ -113,6 +116,8 @@ func newSession(r *Router, id acp.SessionID, cwd string, dirs []string, set sett
 		want:        choices{},
 		known:       r.lastState(set.agent),
 		permissions: cmp.Or(r.opts.Approve, PermissionsAsk),
+		ports:       slices.Clone(r.opts.Ports),
+		portsOpen:   PortsNamed,
 		told:        map[string]bool{},
 		seen:        map[string]memory{},
 		homes:       map[string]bool{},

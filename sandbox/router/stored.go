@@ -322,6 +322,9 @@ func (s *session) recall(info *sessions.Info) {
 	if v := info.Options[optionPermissions]; slices.Contains([]string{PermissionsAsk, PermissionsReads, PermissionsAll}, v) {
 		s.permissions = v
 	}
+	if info.Options[optionPorts] == PortsListening {
+		s.portsOpen = PortsListening
+	}
 	if s.agent.Name() != info.Agent {
 		return // it has choices of its own
 	}

@@ -44,6 +44,10 @@ func (c *client) acceptStream(stream *yamux.Stream) {
 		_ = stream.Close()
 		return
 	}
+	if hd.Stream == portStream {
+		c.servePort(stream, hd.Port)
+		return
+	}
 	var slot chan *yamux.Stream
 	switch cmd := c.command(hd.Process); hd.Stream {
 	case "stdio":

@@ -22,6 +22,9 @@ const (
 // Resolver is the address at which names are answered inside, at port 53.
 const Resolver = "127.0.0.53"
 
+// resolverNumber is the resolver's port.
+const resolverNumber = 53
+
 // questionTime bounds the answer to a question.
 const questionTime = 10 * time.Second
 

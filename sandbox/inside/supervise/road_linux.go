@@ -141,6 +141,8 @@ func (c *client) openRoad() error {
 // Close implements io.Closer. Connections go on.
 func (r *road) Close() error { return errors.Join(r.listener.Close(), r.resolver.Close()) }
 
+func (r *road) ports() []int { return []int{int(r.port)} }
+
 // ask puts a question to the host.
 func (r *road) ask(question header) (answer header, err error) {
 	stream, err := r.c.session.OpenStream()

@@ -110,7 +110,11 @@ type client struct {
 	doors    []net.Listener
 	handover *handover // nil without
 	holds    map[uint64]func() bool
-	road     io.Closer // nil without
+	road     interface { // nil without
+		io.Closer
+		// ports are those at which it listens, besides the resolver's.
+		ports() []int
+	}
 }
 
 // serve answers one connection until it ends, and returns when everything that
@@ -231,6 +235,8 @@ func (c *client) handle(m message) (any, error) {
 		return request(c, maySetup, m, c.hold)
 	case "release":
 		return request(c, maySetup, m, c.release)
+	case "listening":
+		return request(c, maySetup, m, c.listening)
 	case "mark":
 		return request(c, mayMark, m, c.mark)
 	case "killSince":

@@ -51,6 +51,7 @@ func TestDriver(t *testing.T, newDriver NewDriver, owner int) {
 	t.Run("SideBySide", func(t *testing.T) { testSideBySide(t, newDriver(t), owner) })
 	t.Run("Doors", func(t *testing.T) { testDoors(t, newDriver(t), owner) })
 	t.Run("Road", func(t *testing.T) { testRoad(t, newDriver(t), owner) })
+	t.Run("Ports", func(t *testing.T) { testPorts(t, newDriver(t), owner) })
 }
 
 func testEcho(t *testing.T, sb sandbox.Sandbox) {

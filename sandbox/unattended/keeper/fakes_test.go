@@ -143,6 +143,7 @@ type fakeDriver struct {
 	consumption func() sandbox.Consumption
 	weaker      []string           // what the sandboxes lack
 	rules       sandbox.RuleKeeper // of the sandboxes; nil when they keep none
+	listening   func() []int       // where programs inside listen; nil without a network of their own
 
 	mu    sync.Mutex
 	made  int
@@ -204,7 +205,7 @@ func (b *fakeBox) Info() sandbox.Info {
 	for i, d := range b.spec.Doors {
 		doors[d.Name] = fmt.Sprintf("127.0.0.1:%d", 40000+i)
 	}
-	return sandbox.Info{ID: b.spec.ID, Driver: "fake", Home: b.spec.Home, Executable: "/gander", Doors: doors, Weaker: b.driver.weaker}
+	return sandbox.Info{ID: b.spec.ID, Driver: "fake", Home: b.spec.Home, Executable: "/gander", Doors: doors, Weaker: b.driver.weaker, Isolated: b.driver.listening != nil}
 }
 
 func (b *fakeBox) Consumption(context.Context) (sandbox.Consumption, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/outbound/gateway"
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
@@ -54,6 +56,7 @@ type incarnation struct {
 
 	door  *door
 	place *confine.Place
+	ports *ports.Set // nil before the place
 }
 
 // incarnate makes a sandbox, runs the loop in it until either has ended, or ctx has,
@@ -75,6 +78,7 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 		return err
 	}
 	k.up(in.place.Sandbox.Info(), l, start)
+	in.openPorts()
 	done := make(chan struct{})
 	account := newMeter(ctx, in.place.Sandbox, k.log)
 	silence := time.NewTimer(k.o.silence)
@@ -279,10 +283,32 @@ func (in *incarnation) close() (err error) {
 	if in.place != nil {
 		err = in.place.Close()
 	}
+	if in.ports != nil {
+		in.ports.End()
+	}
 	if in.door != nil {
 		in.door.close()
 	}
 	return err
+}
+
+// openPorts opens the ports that the person has named, and tells the page of these and of
+// servers inside.
+func (in *incarnation) openPorts() {
+	in.ports = ports.NewSet(in.place.Sandbox, in.k.dir.SandboxID(), in.k.log)
+	for _, spec := range in.k.o.Ports {
+		url, err := in.ports.Open(spec)
+		if err != nil {
+			in.notice(fmt.Sprintf("Port %d of the sandbox is not open: %v.", spec.Port, err))
+			continue
+		}
+		in.notice("Open: " + ports.Say(spec.Port, url) + ".")
+	}
+	in.ports.Watch(func(port int) {
+		if !slices.ContainsFunc(in.k.o.Ports, func(s ports.Spec) bool { return s.Port == port }) {
+			in.provokedNotice(fmt.Sprintf("Port %d listens inside. To open it in the next sandbox, add \"%d\" to sandbox.ports in gander's config.json.", port, port))
+		}
+	})
 }
 
 // maxProvoked bounds what is said about what programs inside one sandbox try.

@@ -14,6 +14,7 @@ import (
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	Driver sandbox.Driver
 	// Terms give the policy of the workspace, as it is now, and open the ways out.
 	Terms confine.Terms
+	// Ports of the sandbox are open on this machine.
+	Ports []ports.Spec
 	Log   *slog.Logger
 
 	silence time.Duration // silentTime; tests are less patient

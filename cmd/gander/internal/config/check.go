@@ -12,6 +12,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/redact"
 
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/rules/devices"
 )
 
@@ -39,6 +40,7 @@ func (d *decoder) check(c *Config) {
 		d.failAt("sessions.reset.atHour", fmt.Errorf("%d is not an hour of the day; want 0 to 23", h))
 	}
 	d.each("sandbox.devices", c.Sandbox.Devices, devices.Check)
+	d.each("sandbox.ports", c.Sandbox.Ports, ports.Check)
 	if n := c.Sandbox.Pool; d.wasSet("sandbox.pool") && n > MaxPool {
 		d.failAt("sandbox.pool", fmt.Errorf("%d is too many; want 0 to %d", n, MaxPool))
 	}

@@ -135,6 +135,9 @@ type Sandbox struct {
 	// Devices are those of the machine that sandboxes get, as paths below /dev, or a graphics
 	// processor by its maker.
 	Devices []string `json:"devices"`
+	// Ports of the sandboxes of agents are open on this machine's loopback, as 5173, or 8080:5173
+	// at another port of this machine.
+	Ports []string `json:"ports"`
 	// Pool is how many sandboxes gander acp makes ahead, so that the next session
 	// need not wait for one; 0 makes none. Each takes some 30 MB of memory.
 	Pool int64 `json:"pool"`

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/cmd/gander/internal/redact"
+	"gander.dev/gander/sandbox/outbound/ports"
 )
 
 // environment is the variables by name.
@@ -72,6 +73,16 @@ func (c *Config) Secrets() []string {
 		environ = append(environ, "MODEL_HEADER_SECRET="+c.Model.Headers[name].Reveal())
 	}
 	return redact.Secrets(environ)
+}
+
+// OpenPorts returns what Sandbox.Ports names, which was checked.
+func (c *Config) OpenPorts() (all []ports.Spec) {
+	for _, text := range c.Sandbox.Ports {
+		if s, err := ports.Parse(text); err == nil {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // SandboxEnvironment is what is passed into sandboxes: "NAME=value" of the

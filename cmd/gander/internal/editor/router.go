@@ -36,6 +36,7 @@ func routerOptions(w *wire.Wiring, store *sessions.Store, runs *sessions.Runs) r
 		HistoryLimit:   w.HistoryLimit,
 		SessionPrefix:  w.SessionPrefix,
 		ReadOnly:       cfg.Sandbox.ReadOnlyPaths,
+		Ports:          cfg.OpenPorts(),
 		Private:        []string{cfg.Model.APIKeyFile},
 		Version:        cli.Version,
 		CancelDeadline: time.Duration(cfg.CancelDeadline),

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/rules/policy"
 )
 
@@ -32,7 +34,10 @@ const (
 )
 
 // execFlags are the flags of gander sandbox exec.
-type execFlags struct{ sandbox, cwd, name string }
+type execFlags struct {
+	sandbox, cwd, name string
+	ports              []string
+}
 
 func sandboxExec(a *cli.App) *cobra.Command {
 	var f execFlags
@@ -47,7 +52,10 @@ file of yours but the directory's; HOME is empty and goes away with the sandbox.
 The exit code is the command's: 128+n when signal n ended it, 127 when there is no
 such program, 126 when it cannot be run, and 5 when the policy lets nothing run here or
 has ended the command. The third signal that asks it to end (INT, TERM, HUP, QUIT) kills the
-command. It has no terminal, also where gander has one.`,
+command. It has no terminal, also where gander has one.
+
+-p opens a port at which a server inside listens, at 127.0.0.1 of this machine, until the
+command ends. Other users of the machine can connect to it, too.`,
 		Example: "  gander sandbox exec -- make test\n  gander sandbox exec --cwd ~/src/thing -- bash -c 'ls ~'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -64,6 +72,7 @@ command. It has no terminal, also where gander has one.`,
 	fl.StringVar(&f.sandbox, "sandbox", "", "auto, local, docker or off (default: the configuration's, else auto)")
 	fl.StringVar(&f.cwd, "cwd", ".", "the directory that is visible and writable inside")
 	fl.StringVar(&f.name, "name", "", "the sandbox's name in gander sandbox list (default: a random one)")
+	fl.StringArrayVarP(&f.ports, "port", "p", nil, "open a port of the sandbox at 127.0.0.1, as 5173, or 8080:5173 at another one (repeatable)")
 	a.WeakerFlag(cmd)
 	cli.CompleteFlag(cmd, "sandbox", cli.SandboxChoices()...)
 	return cmd
@@ -77,6 +86,14 @@ func execInSandbox(ctx context.Context, a *cli.App, args []string, f execFlags) 
 	if f.name == "" {
 		f.name = "exec-" + wire.RandomName()
 	}
+	var wanted []ports.Spec
+	for _, text := range f.ports {
+		s, err := ports.Parse(text)
+		if err != nil {
+			return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+		}
+		wanted = append(wanted, s)
+	}
 	var leak atomic.Bool
 	in, done, err := wire.OpenSandbox(ctx, a, wire.Place{
 		Driver: f.sandbox, CWD: cwd, Name: f.name, Purpose: "exec", Leaked: func() { leak.Store(true) },
@@ -85,6 +102,16 @@ func execInSandbox(ctx context.Context, a *cli.App, args []string, f execFlags) 
 		return err
 	}
 	defer done()
+	open := ports.NewSet(in.Sandbox, f.name, a.Log)
+	defer open.End()
+	if err := openPorts(a, open, wanted); err != nil {
+		return err
+	}
+	open.Watch(func(port int) {
+		if !slices.ContainsFunc(wanted, func(s ports.Spec) bool { return s.Port == port }) {
+			fmt.Fprintf(a.Err, "gander: port %d listens inside; gander sandbox exec -p %d opens it on this machine\n", port, port)
+		}
+	})
 	for _, w := range in.Sandbox.Info().Warnings {
 		a.Log.Warn(w)
 	}
@@ -94,6 +121,21 @@ func execInSandbox(ctx context.Context, a *cli.App, args []string, f execFlags) 
 		return &cli.ExitError{Code: cli.ExitPermission, Err: fmt.Errorf("the command was ended: %s; see gander policy show", confine.SayLeaked)}
 	}
 	return err
+}
+
+// openPorts opens ports of a sandbox at this machine's loopback, and says where.
+func openPorts(a *cli.App, open *ports.Set, wanted []ports.Spec) error {
+	for _, s := range wanted {
+		url, err := open.Open(s)
+		if errors.Is(err, ports.ErrShared) {
+			return cli.UsageError("-p %d: %w", s.At, err)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Err, "gander: %s\n", ports.Say(s.Port, url))
+	}
+	return nil
 }
 
 // How long a command, and then its end, wait for what is said of git. The most of

@@ -64,7 +64,7 @@ func keeperOptions(w *wire.Wiring, dir keeper.Dir, spec keeper.Spec) (keeper.Opt
 	if err != nil {
 		return keeper.Options{}, err
 	}
-	return keeper.Options{Home: w.Config().Home, Dir: dir, Agent: agent, Driver: driver, Terms: w.Ways, Log: w.Log}, nil
+	return keeper.Options{Home: w.Config().Home, Dir: dir, Agent: agent, Driver: driver, Terms: w.Ways, Ports: w.Config().OpenPorts(), Log: w.Log}, nil
 }
 
 // looper is the agent of a name, as one that a loop can run.
