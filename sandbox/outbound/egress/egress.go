@@ -144,7 +144,7 @@ func New(o Options) *Door {
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	d.work.Go(func() {
-		if err := d.server.Serve((*queue)(d)); !errors.Is(err, http.ErrServerClosed) {
+		if err := d.server.Serve((*queue)(d)); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			d.log.Error("the proxy stopped", "error", err)
 		}
 	})

@@ -23,6 +23,10 @@ var windowsNames = []string{
 	"PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "COMMONPROGRAMFILES", "PROGRAMDATA", "TEMP", "TMP",
 }
 
+// impatience has npm and pnpm try again soon, or give up: by themselves they wait for 70 seconds
+// until they say that there is no such host.
+var impatience = []string{"npm_config_fetch_retry_mintimeout=250", "npm_config_fetch_retry_maxtimeout=750"}
+
 // InsideEnvironment is what every program in a sandbox starts from, as
 // "NAME=value": a PATH of directories that are visible inside, language and time
 // zone, and what Sandbox.Environment names. On Windows, where everything is visible, PATH
@@ -38,7 +42,7 @@ func (c *Config) insideEnvironment(system string) []string {
 	} else {
 		tools := c.FindToolchains()
 		env = append(env, "PATH="+strings.Join(c.insidePath(tools), ":"), "USER=agent", "LOGNAME=agent", "SHELL="+shellInside())
-		env = append(env, tools.Env...)
+		env = append(append(env, tools.Env...), impatience...)
 	}
 	for _, name := range names {
 		if v := c.env[name]; v != "" {
