@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -63,6 +64,7 @@ func catalogue(four, six, path, abstract string) []exit {
 	add("multicast", func() error { return dial("udp", "224.0.0.251", 5353) })
 	add("a name", func() error { _, err := net.LookupHost(mark + ".example.com"); return err })
 	add("a name server of the image", nameservers)
+	all = append(all, names(four)...)
 	add("UNIX socket", func() error { return unixDial(path) })
 	add("abstract UNIX socket", func() error { return unixDial("@" + abstract) })
 	for name, p := range map[string]int{"SCTP": syscall.IPPROTO_SCTP, "DCCP": syscall.IPPROTO_DCCP, "MPTCP": 262} {
@@ -92,6 +94,82 @@ func catalogue(four, six, path, abstract string) []exit {
 	}
 	add("a proxy where they often are", func() error { return proxy("http://"+net.JoinHostPort(four, "3128"), four) })
 	return all
+}
+
+// names are games with the resolver inside, with one outside and with the addresses that names have.
+func names(four string) []exit {
+	var all []exit
+	label := strings.Repeat("a", 63) + "."
+	for _, server := range []string{"127.0.0.53", four} {
+		for kind, number := range map[string]uint16{"A": 1, "CNAME": 5, "PTR": 12, "MX": 15, "TXT": 16, "AAAA": 28, "SRV": 33, "HTTPS": 65, "ANY": 255} {
+			all = append(all, exit{"a " + kind + " question at " + server, func() error { return ask(server, "c2VjcmV0."+mark+".example", number) }})
+		}
+		all = append(all, exit{"a long name at " + server, func() error { return ask(server, label+label+label+mark+".example", 16) }})
+	}
+	return append(
+		all,
+		exit{"a flood of names", func() (err error) {
+			for i := range 300 {
+				if err = ask("127.0.0.53", fmt.Sprintf("n%d.%s.example", i, mark), 1); err == nil {
+					break
+				}
+			}
+			return err
+		}},
+		exit{"the resolver's place", func() error { return socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0, squat) }},
+		exit{"an address of no name", func() error { return say("127.64.200.200", port) }},
+		exit{"an address of no route", func() error { return say("127.96.200.200", port) }},
+		exit{"another port of a name", func() error { return say("example.com", port) }},
+	)
+}
+
+// ask puts a question to a resolver, and fails unless it is answered with a record.
+func ask(server, name string, kind uint16) error {
+	c, err := net.DialTimeout("udp", net.JoinHostPort(server, "53"), patience)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	question := []byte{7, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+	for _, part := range strings.Split(name, ".") {
+		question = append(append(question, byte(len(part))), part...)
+	}
+	if _, err := c.Write(append(question, 0, byte(kind>>8), byte(kind), 0, 1)); err != nil {
+		return err
+	}
+	answer := make([]byte, 4096)
+	n, err := c.Read(answer)
+	if err == nil && (n < 12 || answer[3]&15 != 0 || answer[7] == 0) {
+		err = fmt.Errorf("no such record")
+	}
+	return err
+}
+
+// squat takes the place of the resolver inside.
+func squat(fd int) error {
+	const reusePort = 15
+	for _, option := range []int{syscall.SO_REUSEADDR, reusePort} {
+		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, option, 1); err != nil {
+			return err
+		}
+	}
+	return syscall.Bind(fd, &syscall.SockaddrInet4{Port: 53, Addr: [4]byte{127, 0, 0, 53}})
+}
+
+// say sends the mark by TCP, and fails where the connection is refused or reset.
+func say(host string, port int) error {
+	c, err := net.DialTimeout("tcp", net.JoinHostPort(host, fmt.Sprint(port)), patience)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * patience))
+	if _, err := c.Write([]byte(mark)); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err
 }
 
 func dial(network, host string, port int) error {
