@@ -16,7 +16,7 @@ import (
 var ErrShared = errors.New("this sandbox has no network of its own, so its ports are this machine's anyway")
 
 const (
-	// lookEvery is how often a set looks for new listeners.
+	// lookEvery passes between two looks for new listeners.
 	lookEvery = 2 * time.Second
 	// maxFound bounds the listeners that a set tells of.
 	maxFound = 20
