@@ -127,7 +127,7 @@ func (e *Examined) Weaker() []string {
 // Surveyed reports whether it is known what the rules close: not where none are kept.
 func (e *Examined) Surveyed() bool { return e.survey != nil }
 
-// SayClosed says in a clause what the rules close. There must be a survey.
+// SayClosed says in a clause what the rules close; it is empty where they close nothing. There must be a survey.
 func (e *Examined) SayClosed() string { return sayClosed(e.survey.closed) }
 
 // GitNotices returns what the person should know of git. There must be a survey.
@@ -140,8 +140,8 @@ func (e *Examined) Notices() (all []string) {
 	if e.survey == nil {
 		return nil
 	}
-	if e.survey.closed.Count > 0 {
-		all = append(all, "In this "+e.driver+" sandbox "+e.SayClosed()+".")
+	if closed := e.SayClosed(); closed != "" {
+		all = append(all, "In this "+e.driver+" sandbox "+closed+".")
 	}
 	return append(all, e.GitNotices()...)
 }

@@ -7,6 +7,7 @@ import (
 	"gander.dev/gander/sandbox"
 )
 
+// sayClosed says in a clause what rules close; it is empty where they close nothing.
 func sayClosed(c sandbox.ClosedFiles) string {
 	more := ""
 	if c.Partial {
@@ -18,7 +19,7 @@ func sayClosed(c sandbox.ClosedFiles) string {
 	}
 	switch c.Count {
 	case 0:
-		return by + " " + map[bool]string{false: "nothing that is there", true: "nothing that was found"}[c.Partial]
+		return ""
 	case 1:
 		return fmt.Sprintf("%s %s%s", by, more, SomeOf(c.Examples, 1))
 	}

@@ -165,7 +165,7 @@ func commandPolicy(_ context.Context, call commandCall) (string, error) {
 		return "The sandbox is not running yet, or keeps no rules. `gander policy show` in the project says what would hold.", nil
 	}
 	var out strings.Builder
-	for _, said := range b.policyNotices() {
+	for _, said := range b.policyNotices(true) {
 		fmt.Fprintf(&out, "- %s\n", said.text)
 	}
 	return out.String(), nil

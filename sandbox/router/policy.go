@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gander.dev/gander/sandbox"
@@ -30,33 +31,58 @@ func (b *backend) sayPolicy() {
 	if !b.place.Examined.Surveyed() {
 		return
 	}
-	for _, n := range b.policyNotices() {
+	if n := inOne(b.policyNotices(false)); n.text != "" {
 		b.s.notice(n.severity, n.text)
 	}
 }
 
-// policyNotices are what sayPolicy says. There is a survey.
-func (b *backend) policyNotices() []notice {
-	written := b.sayProtected() + " cannot be written"
-	if b.reads {
-		written = "the project can only be read (access: read)"
+// inOne returns notices in one, as serious as the most serious of them; it is empty without any.
+func inOne(notices []notice) notice {
+	one := notice{severity: "info"}
+	var said []string
+	for _, n := range notices {
+		said = append(said, n.text)
+		if n.severity == "warning" {
+			one.severity = n.severity
+		}
 	}
-	all := []notice{{"info", fmt.Sprintf("In this %s sandbox %s; %s; %s. All of it: gander policy show.",
-		b.driver.Name(), b.sayNetwork(), b.place.Examined.SayClosed(), written)}}
+	one.text = strings.Join(said, " ")
+	return one
+}
+
+// policyNotices returns what the agent does not see and cannot do: all of it, or only what
+// differs from the default policy in an empty project. There is a survey.
+func (b *backend) policyNotices(all bool) []notice {
+	var holds []string
+	if all || b.place.Policy.Network.Open() {
+		holds = append(holds, b.sayNetwork())
+	}
+	if closed := b.place.Examined.SayClosed(); all || closed != "" {
+		holds = append(holds, cmp.Or(closed, "no file of the project is closed"))
+	}
+	if w := b.place.Policy.Writes; b.reads {
+		holds = append(holds, "the project can only be read (access: read)")
+	} else if all || len(w.Protect) > 0 || !slices.Equal(w.Groups(), policy.Default().Writes.Groups()) {
+		holds = append(holds, b.sayProtected()+" cannot be written")
+	}
+	var notices []notice
+	if len(holds) > 0 {
+		notices = append(notices, notice{"info", fmt.Sprintf("In this %s sandbox %s. gander policy show prints all of it.", b.driver.Name(), strings.Join(holds, "; "))})
+	}
 	for _, text := range b.place.Examined.GitNotices() {
-		all = append(all, notice{"warning", text})
+		notices = append(notices, notice{"warning", text})
 	}
 	for _, text := range b.place.Policy.SayPlace() {
-		all = append(all, notice{"info", text})
+		notices = append(notices, notice{"info", text})
 	}
 	if b.place.Policy.Settings.Unsigned {
-		all = append(all, notice{"info", gitconfig.SayUnsigned})
+		notices = append(notices, notice{"info", gitconfig.SayUnsigned})
 	}
 	if n := len(b.place.Policy.Refused); n > 0 {
-		all = append(all, notice{"warning", fmt.Sprintf("The project's .gander.json asks for more than you allow and does not get it: %s. See gander policy check; gander policy trust grants it.",
+		notices = append(notices, notice{"warning", fmt.Sprintf("The project's .gander.json asks for more than you allow and does not get it: %s. See gander policy check; gander policy trust grants it.",
 			confine.SomeOf(requests(b.place.Policy.Refused), n))})
 	}
-	return all
+	return notices
 }
 
 func (b *backend) sayNetwork() string {
@@ -72,7 +98,7 @@ func (b *backend) sayNetwork() string {
 	return text
 }
 
-// sayProtected names the groups of files that are protected.
+// sayProtected names the groups of files that are protected, and those of the person's.
 func (b *backend) sayProtected() string {
 	words := map[string]string{
 		"git": "git's configuration and hooks", "hooks": "hook managers'", "editor": "editors'", "agent": "agents'", "shell": "shells' files", "ci": "CI files",
@@ -81,8 +107,13 @@ func (b *backend) sayProtected() string {
 	for _, g := range b.place.Policy.Writes.Groups() {
 		names = append(names, words[g])
 	}
+	for _, p := range b.place.Policy.Writes.Protect {
+		if !strings.HasPrefix(p, "@") {
+			names = append(names, confine.Printable(p))
+		}
+	}
 	if len(names) == 0 {
-		return ".gander.json and .gooseignore"
+		return "only .gander.json and .gooseignore"
 	}
 	return strings.Join(names, ", ")
 }

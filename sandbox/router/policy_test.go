@@ -56,19 +56,49 @@ func TestPolicyIsSaid(t *testing.T) {
 	s.mu.Lock()
 	said := s.pending[before:]
 	s.mu.Unlock()
-	if len(said) != 2 {
+	if len(said) != 1 || said[0].severity != "warning" {
 		t.Fatalf("said %d things: %+v", len(said), said)
 	}
-	for i, want := range [][]string{
-		{"the hosts of the policy can be reached besides the model (go)", `.gooseignore closes 7 files and directories (a, "b\x1b", c, …)`, "git's configuration and hooks", "gander policy show"},
-		{`network.allow: evil`, "gander policy trust"},
+	for _, want := range []string{
+		"the hosts of the policy can be reached besides the model (go)", `.gooseignore closes 7 files and directories (a, "b\x1b", c, …)`, "gander policy show",
+		`network.allow: evil`, "gander policy trust",
 	} {
-		for _, w := range want {
-			if !strings.Contains(said[i].text, w) || strings.Contains(said[i].text, "\x1b") {
-				t.Errorf("%q does not say %q", said[i].text, w)
-			}
+		if !strings.Contains(said[0].text, want) || strings.Contains(said[0].text, "\x1b") {
+			t.Errorf("%q does not say %q", said[0].text, want)
 		}
 	}
+	if strings.Contains(said[0].text, "git's configuration") {
+		t.Errorf("%q says what the default policy has", said[0].text)
+	}
+}
+
+// TestDefaultPolicyIsNotSaid: a session begins without a word about its sandbox where nothing
+// differs from the default.
+func TestDefaultPolicyIsNotSaid(t *testing.T) {
+	r := newRig(t, nil)
+	s, err := r.router.session(r.open(t).SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &backend{s: s, driver: r.opts.Drivers[0], place: &confine.Place{}}
+	b.place.Policy = confine.Policy{Policy: policy.Default()}
+	if b.place.Examined, err = (confine.Examination{Driver: b.driver, Git: policy.GitWarn}).Examine(t.Context(), closingNothing{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := inOne(b.policyNotices(false)); n.text != "" {
+		t.Errorf("said %q", n.text)
+	}
+	b.place.Policy.Writes.Protect = []string{"/deploy"}
+	if n := inOne(b.policyNotices(false)); n.severity != "info" || !strings.Contains(n.text, "/deploy cannot be written") {
+		t.Errorf("said %+v", n)
+	}
+}
+
+// closingNothing is a sandbox whose rules close nothing.
+type closingNothing struct{ closing }
+
+func (closingNothing) Closed(context.Context) (closed sandbox.ClosedFiles, err error) {
+	return closed, nil
 }
 
 // closing is a sandbox whose rules close files, in a project without repositories.

@@ -19,7 +19,7 @@ func commandStatus(_ context.Context, call commandCall) (string, error) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&out, "- %s: %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("session", "`%s`, %d prompts", s.id, turns)
+	line("session", "`%s`, prompts so far: %d", s.id, turns)
 	if halted != "" {
 		line("stopped", "%s %s", halted, howToGoOn)
 	}

@@ -54,11 +54,11 @@ func Open(dir string, private ...string) (Project, error) {
 		return Project{}, unfit("the project %s is not a directory; name one by its absolute path", dir)
 	}
 	if isSystem(path) {
-		return Project{}, unfit("the project %s is part of the system; choose a directory of its own for the project", path)
+		return Project{}, unfit("the project %s is part of the system; go to the project's own directory, or name it with --cwd", path)
 	}
 	for _, p := range private {
 		if real, err := filepath.EvalSymlinks(p); p != "" && err == nil && Below(real, path) {
-			return Project{}, unfit("the project %s contains gander's own state (%s), which a sandbox must not see; choose a directory inside the project directory, or move the state with --home", path, p)
+			return Project{}, unfit("the project %s contains gander's own state (%s), which a sandbox must not see; go to the project's own directory below it, or name that with --cwd", path, p)
 		}
 	}
 	return Project{Path: path, Name: filepath.Clean(dir), Owner: identify(path, st)}, nil

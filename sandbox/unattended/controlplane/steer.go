@@ -138,7 +138,7 @@ func (p *Plane) keepNewRun(ctx context.Context, run *Run, prompt string, hash []
 			other := others[0]
 			return &statusError{
 				status: http.StatusConflict,
-				text:   fmt.Sprintf("a %s loop (run %s, %s) works in %s already: stop it first, or name another workspace", other.Agent, other.RunID, other.State, other.Workspace),
+				text:   fmt.Sprintf("a loop of %s (run %s, %s) works in %s already: stop it first, or name another workspace", other.Agent, other.RunID, other.State, other.Workspace),
 				more:   map[string]any{"runId": other.RunID},
 			}
 		}

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,7 @@ type App struct {
 	Home    string
 	Flags   config.Flags
 	begun   bool // arguments and flags were right, a command has begun
+	people  bool // it is one for people: they read its log
 	Config  *config.Config
 	// ConfigErr says why the configuration cannot be used; Config is nil then.
 	ConfigErr error
@@ -181,7 +183,7 @@ func (a *App) globalFlags(root *cobra.Command) {
 	p := root.PersistentFlags()
 	p.StringVar(&a.Home, "home", "", "gander's own directory (GANDER_HOME, default ~/.gander)")
 	p.StringVar(&a.Flags.LogLevel, "log-level", "", "silent, error, warn, info or debug (GANDER_LOG_LEVEL, default warn)")
-	p.StringVar(&a.Flags.LogFormat, "log-format", "", "pretty or json (GANDER_LOG_FORMAT, default pretty on a terminal)")
+	p.StringVar(&a.Flags.LogFormat, "log-format", "", "pretty or json (GANDER_LOG_FORMAT, default pretty on a terminal and from commands for people)")
 	p.StringVar(&a.Flags.LogFile, "log-file", "", "log to this file instead of stderr")
 	CompleteFlag(root, "log-level", "silent", "error", "warn", "info", "debug")
 	CompleteFlag(root, "log-format", "pretty", "json")
@@ -189,7 +191,7 @@ func (a *App) globalFlags(root *cobra.Command) {
 
 // Begin runs before every command: it loads the configuration and starts the log.
 func (a *App) Begin(cmd *cobra.Command) error {
-	a.begun = true
+	a.begun, a.people = true, !forPrograms(cmd)
 	a.ConfigErr = a.Configure()
 	if a.ConfigErr == nil || need(cmd) == noConfig && !errors.Is(a.ConfigErr, config.ErrFlag) {
 		return nil // some work whatever the configuration says
@@ -203,8 +205,12 @@ func (a *App) Configure() error {
 		return err
 	}
 	a.Secrets.Learn(cfg.Secrets())
+	format := cfg.Log.Format
+	if a.people && cfg.Log.File == "" {
+		format = cmp.Or(format, logging.FormatPretty)
+	}
 	log, level, closer, err := logging.New(logging.Options{
-		Level: cfg.Log.Level, Format: cfg.Log.Format, File: cfg.Log.File,
+		Level: cfg.Log.Level, Format: format, File: cfg.Log.File,
 		Writer: a.Err, NoColor: cfg.NoColor, Redact: a.Secrets.Hide,
 	})
 	if err != nil && a.Flags.LogFile != "" {

@@ -186,6 +186,14 @@ func Megabytes(n uint64) string {
 	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
+// Count returns a number of things, of which one is named without the s.
+func Count[N int | int64 | uint64](n N, things string) string {
+	if n == 1 {
+		things = strings.TrimSuffix(things, "s")
+	}
+	return fmt.Sprintf("%d %s", n, things)
+}
+
 // SomeOf names the first n of a list.
 func SomeOf(list []string, n int) string {
 	if len(list) > n {

@@ -33,6 +33,16 @@ func need(cmd *cobra.Command) string {
 	return ""
 }
 
+// forPrograms reports whether a program starts a command, and reads its log.
+func forPrograms(cmd *cobra.Command) bool {
+	for c := cmd; c != nil; c = c.Parent() {
+		if slices.Contains([]string{"acp", "mcp", "replay", "serve", "loop"}, c.Name()) {
+			return true
+		}
+	}
+	return false
+}
+
 // NoArgs rejects arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -135,13 +135,13 @@ func checkURL(s string) error {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return errors.New("not a URL; want one like https://host/v1")
+		return errors.New("not a URL; want one like https://llm.example, without /v1")
 	case u.User != nil:
 		return errors.New("the URL contains a user name or password; the key goes into LLM_API_KEY")
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return errors.New("not a URL that begins with http:// or https:// and names a host")
 	case u.RawQuery != "" || u.Fragment != "":
-		return errors.New("the URL has a query or a fragment; want only its beginning, like https://host/v1")
+		return errors.New("the URL has a query or a fragment; want only its beginning, like https://llm.example, without /v1")
 	}
 	return nil
 }

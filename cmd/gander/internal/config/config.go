@@ -81,7 +81,7 @@ type Changes struct {
 // Log says what is logged, and how.
 type Log struct {
 	Level string `json:"level" enum:"silent,error,warn,info,debug"`
-	// Format is empty for pretty on a terminal and JSON elsewhere.
+	// Format is empty for pretty on a terminal and from commands for people, and JSON elsewhere.
 	Format string `json:"format" enum:"pretty,json"`
 	// File gets the log instead of standard error; absolute.
 	File string `json:"file"`

@@ -35,7 +35,7 @@ func examinedAgents(a *cli.App) []string {
 // examineTeam says which manifests are wrong.
 func examineTeam(a *cli.App) Check {
 	team, problems := a.Config.Team(), a.Config.TeamProblems()
-	c := Check{ID: checkTeam, State: CheckOK, What: fmt.Sprintf("%d agents have manifests", len(team))}
+	c := Check{ID: checkTeam, State: CheckOK, What: cli.Count(len(team), "agents") + " with manifests"}
 	var said []string
 	for i := range problems {
 		said = append(said, problems[i].Error())

@@ -62,6 +62,9 @@ func replayTrace(ctx context.Context, a *cli.App, file string, speed float64, tr
 	if recording.Skipped > 0 {
 		a.Log.Warn(fmt.Sprintf("%d lines of %s say nothing that can be played and are left out", recording.Skipped, file))
 	}
+	if cli.IsTerminal(a.In) {
+		fmt.Fprintf(a.Err, "gander: replay plays %s to an editor, and waits for its messages on stdin; Ctrl-D ends it, gander session show is for people\n", file)
+	}
 	var t *cli.Tracer
 	if traceFile != "" {
 		if t, err = a.NewTracer(traceFile); err != nil {

@@ -110,10 +110,7 @@ func runPrompt(ctx context.Context, a *cli.App, args []string, f show.RunFlags) 
 		}
 		defer t.Close()
 	}
-	w.Log = show.Without(w.Log, show.IsFailedStart)
-	if f.Format != show.FormatQuiet {
-		w.Log = show.Without(w.Log, show.IsNotice)
-	}
+	w.Log = show.Without(show.Without(w.Log, show.IsFailedStart), show.IsNotice)
 	return converse(ctx, c, w, t, func(conn *acp.AgentConn) error { return turn(ctx, c, conn, cwd, text, w) })
 }
 

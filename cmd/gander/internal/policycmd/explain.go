@@ -87,6 +87,9 @@ func printExplanation(a *cli.App, x explanation, write, asJSON bool) error {
 		err = a.PrintJSON(x)
 	} else {
 		_, err = fmt.Fprintf(a.Out, "%s: %s\nrule  %s\nfrom  %s\n", visible(x.What), cli.Printable(x.Effect), visible(cmp.Or(x.Rule, "-")), visible(x.From))
+		if err == nil && x.Kind == "path" {
+			_, err = fmt.Fprintf(a.Out, "read  %s\nwrite %s\n", yesNo(accessRank(x.Access) >= 1), yesNo(accessRank(x.Access) == 2))
+		}
 		if err == nil && x.Unkept != "" {
 			_, err = fmt.Fprintf(a.Out, "but   %s\n", x.Unkept)
 		}
@@ -98,6 +101,13 @@ func printExplanation(a *cli.App, x explanation, write, asJSON bool) error {
 		return &cli.ExitError{Code: cli.ExitPermission}
 	}
 	return nil
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 func explain(a *cli.App, cfg *config.Config, dir, what string, host bool) (explanation, error) {
@@ -114,6 +124,9 @@ func isHost(dir, what string) bool {
 	}
 	if strings.ContainsAny(what, `/\`) || strings.HasPrefix(what, ".") || strings.HasPrefix(what, "~") {
 		return false
+	}
+	if !strings.ContainsAny(what, ".:*") && what != "localhost" {
+		return false // a file that is not there yet
 	}
 	_, err := os.Lstat(filepath.Join(dir, what))
 	return err != nil

@@ -257,7 +257,7 @@ func (a *Agent) take(p *play) (*Turn, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p.played >= len(p.from.Turns) {
-		return nil, acp.Internal(fmt.Sprintf("the recording is over: it has %d turns, and all were played; open a new session to see it again", len(p.from.Turns)), nil)
+		return nil, acp.Internal(fmt.Sprintf("the recording is over: all of its turns (%d) were played; open a new session to see it again", len(p.from.Turns)), nil)
 	}
 	t := p.from.Turns[p.played]
 	p.played++

@@ -132,7 +132,7 @@ func TestTranscript(t *testing.T) {
 		t.Errorf("what was played (-want +got):\n%s", diff)
 	}
 	_, err = v.say(s.SessionID)
-	if err == nil || !strings.Contains(err.Error(), "the recording is over: it has 2 turns") {
+	if err == nil || !strings.Contains(err.Error(), "the recording is over: all of its turns (2)") {
 		t.Errorf("after the end: %v", err)
 	}
 	if again := v.open(); again.SessionID != "s-1-2" {

@@ -192,7 +192,7 @@ func deleteSessions(ctx context.Context, a *cli.App, refs []string, yes bool) er
 	}
 	if !yes {
 		for i := range found {
-			fmt.Fprintf(a.Err, "%s  %s (%d turns)\n", found[i].ID, a.Secrets.HideIn(cli.Printable(found[i].ShownTitle())), found[i].Turns)
+			fmt.Fprintf(a.Err, "%s  %s (%s)\n", found[i].ID, a.Secrets.HideIn(cli.Printable(found[i].ShownTitle())), cli.Count(found[i].Turns, "turns"))
 		}
 		if err := confirm(ctx, a, "Delete for good?"); err != nil {
 			return err
@@ -286,12 +286,12 @@ func printImported(a *cli.App, done *sessions.Imported) error {
 		if s.Note != "" {
 			note = " (" + s.Note + ")"
 		}
-		fmt.Fprintf(a.Out, "%s  %s  %d messages%s\n", s.ID, cli.Printable(s.Key), s.Messages, cli.Printable(note))
+		fmt.Fprintf(a.Out, "%s  %s  %s%s\n", s.ID, cli.Printable(s.Key), cli.Count(s.Messages, "messages"), cli.Printable(note))
 	}
 	for _, s := range done.Skipped {
 		fmt.Fprintf(a.Err, "not taken: %s: %s\n", cli.Printable(s.What), cli.Printable(s.Why))
 	}
-	_, err := fmt.Fprintf(a.Out, "%d sessions imported, %d not taken\n", len(done.Sessions), len(done.Skipped))
+	_, err := fmt.Fprintf(a.Out, "%s imported, %d not taken\n", cli.Count(len(done.Sessions), "sessions"), len(done.Skipped))
 	return err
 }
 

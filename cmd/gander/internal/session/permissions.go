@@ -196,7 +196,7 @@ func permissionsClear(a *cli.App) *cobra.Command {
 			if f.json {
 				return a.PrintJSON(map[string]int{"forgotten": forgotten})
 			}
-			fmt.Fprintf(a.Err, "%d answers forgotten\n", forgotten)
+			fmt.Fprintf(a.Err, "%s forgotten\n", cli.Count(forgotten, "answers"))
 			return nil
 		},
 	}

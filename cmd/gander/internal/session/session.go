@@ -294,7 +294,7 @@ func printInfo(a *cli.App, i *sessions.Info) {
 	row("Agent", i.Agent)
 	row("Made", i.CreatedAt.Local().Format("2006-01-02 15:04"))
 	row("Used", i.UpdatedAt.Local().Format("2006-01-02 15:04"))
-	row("Size", fmt.Sprintf("%d turns, %d messages, %d tool calls", i.Turns, i.Messages, i.ToolCalls))
+	row("Size", cli.Count(i.Turns, "turns")+", "+cli.Count(i.Messages, "messages")+", "+cli.Count(i.ToolCalls, "tool calls"))
 	row("Last turn", string(i.StopReason))
 	row("Before", string(i.PreviousID))
 	row("Forked from", string(i.ForkedFrom))

@@ -49,7 +49,7 @@ GOOSE_MODEL and so on, then what is configured. Editors that know ACP's terminal
 authentication start this too, as gander acp --setup.`,
 		Example: `  gander setup
   gander setup --non-interactive --host https://api.openai.com --model gpt-4o --api-key-env OPENAI_API_KEY
-  LLM_API_KEY=… gander setup --non-interactive --host https://llm.example/v1 --model qwen3 --store-key --install`,
+  LLM_API_KEY=… gander setup --non-interactive --host https://llm.example --model qwen3 --store-key --install`,
 		Args:        cli.NoArgs,
 		Annotations: cli.Unconfigured(),
 		RunE:        func(cmd *cobra.Command, _ []string) error { return setup(cmd.Context(), a, f) },

@@ -138,6 +138,9 @@ func serveUntil(ctx context.Context, a *cli.App, listener net.Listener, plane *c
 	if !address.IP.IsLoopback() {
 		fmt.Fprintf(a.Err, "gander: warning: %s can be reached from other machines, without encryption; who has the token can run commands in sandboxes here\n", listener.Addr())
 	}
+	if cli.IsTerminal(a.In) {
+		fmt.Fprintln(a.Err, "gander: Ctrl-C ends the page and leaves the runs going; gander loop stop RUN ends one")
+	}
 	if _, err := fmt.Fprintf(a.Out, "%s/#token=%s\n", serving.URL, token); err != nil {
 		a.Log.Warn("the address could not be printed", "err", err)
 	}
