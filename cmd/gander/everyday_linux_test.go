@@ -57,6 +57,14 @@ var everyday = []use{
 		`git init -q sub; cd sub; echo 1 > f; git add f; git commit -qm 1; cd ..; git clone -q sub sub2; git -C sub2 status -sb; mkdir -p sub2/.vscode; echo '{}' > sub2/.vscode/extensions.json; rm -rf sub2; ls; git status -sb`,
 	},
 	{
+		"work trees that are made", `git init -q .; echo w > .gitignore; echo 1 > f; git add .; git commit -qm 1; echo 2 > f; git commit -qam 2`,
+		`git worktree add -q w/a -b a; cd w/a; echo 3 > f; git commit -qam 3; cd ../..; git worktree add -q --detach w/b HEAD~; git worktree list; git worktree lock w/b; git worktree remove w/a; git worktree unlock w/b; rm -rf w/b; git worktree prune; git worktree list; git worktree add -q w/c; git -C w/c status -sb; git merge -q a; git log --oneline`,
+	},
+	{
+		"submodules that are made", `git config --global protocol.file.allow always; git init -q up; cd up; echo 1 > f; git add f; git commit -qm 1; cd ..; git init -q super; cd super; git submodule -q add ../up sub; git commit -qm 1; cd ..; git clone -q super cl`,
+		`cd cl; git submodule update -q --init; git submodule status; cd ..; git clone -q --recurse-submodules super cl2; cd cl2; git submodule status; git submodule -q deinit -f sub; git submodule update -q --init; git submodule -q add ../up more; git commit -qm more; git submodule foreach -q 'git log --oneline'; git rm -q more; git commit -qm less; git status -sb`,
+	},
+	{
 		"a linked work tree", `git init -q main; cd main; echo 1 > f; git add f; git commit -qm 1; git worktree add -q ../wt -b wt; git worktree add -q ../other; echo p/wt > ../../cd`,
 		`git status -sb; echo 2 > g; git add g; git commit -qm 2; echo 3 > f; git stash -q; git stash pop -q; git log --oneline --all; git branch side; git switch -q side; git tag t; git fetch -q .; git repack -adq; echo $?`,
 	},
@@ -76,6 +84,29 @@ var everyday = []use{
 		"objects elsewhere", `git init -q main; cd main; echo 1 > f; git add f; git commit -qm 1; cd ..; git clone -q --shared main w; echo p/w > ../cd`,
 		`git log --oneline; echo 2 > f; git commit -qam 2; git fsck; git log --oneline`,
 	},
+}
+
+// TestPointersInside writes a pointer of git's again by a descriptor that has stayed open, and by
+// another name: what was judged stays.
+func TestPointersInside(t *testing.T) {
+	const do = `git worktree add -q w; cat > try.py <<-'E'
+		import os
+		os.mkdir("s")
+		f = open("s/.git", "w"); f.write("gitdir: ../.git/modules/m\n"); f.flush(); open("try.py")
+		print(open("s/.git").read(), end="")
+		f.seek(0); f.truncate(); f.write("gitdir: ../evil\n"); f.flush(); open("try.py")
+		for how in (lambda: open("s/.git", "r+"), lambda: open("s/.git", "w").write("gitdir: ../evil\n"), lambda: os.rename("try.py", "s/.git"), lambda: os.link("s/.git", "l"), lambda: os.rename("s/.git", "g")):
+		    try: how()
+		    except OSError as e: print(e.strerror)
+		open("try.py")
+		print(open("s/.git").read(), open(".git/worktrees/w/commondir").read(), end="")
+	E
+	python3 try.py; ls -A s`
+	got := doEveryday(t, "git init -q .; echo 1 > f; git add f; git commit -qm 1", do, asGander(t), "--log-level", "error", "sandbox", "exec", "--")
+	const pointer, no = "gitdir: ../.git/modules/m\n", "Permission denied\n"
+	if want := pointer + no + no + no + no + pointer + " ../..\n.git\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("%s\nwant first:\n%s", got, want)
+	}
 }
 
 // prelude makes what git makes the same twice.

@@ -88,6 +88,7 @@ type Guard struct {
 	parking                  parking
 	tracing                  tracing
 	made                     *ownMade
+	pointers                 pointers
 }
 
 // New prepares a Guard. The trees must exist.
@@ -232,6 +233,7 @@ func (g *Guard) Close() {
 
 func (g *Guard) release() {
 	g.made.close()
+	g.pointers.close()
 	for _, t := range g.trees {
 		t.close()
 	}
@@ -352,6 +354,9 @@ func (g *Guard) answer(w *worker, t *task) {
 		if e := w.become(t); e != 0 {
 			a = done(e)
 		} else {
+			if g.pointers.some.Load() {
+				t.point()
+			}
 			a = do(t)
 		}
 	}

@@ -68,6 +68,11 @@ func (t *task) openExisting(base int, name string, flags int) (int, unix.Errno) 
 		return -1, e
 	}
 	write := flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0
+	if flags&unix.O_TRUNC != 0 && mayPoint(name) {
+		if fd, e, ok := t.oldPointer(path, base, name, flags); ok {
+			return fd, e
+		}
+	}
 	o, e := t.permit(path, write)
 	switch {
 	case e != 0:
@@ -154,6 +159,11 @@ func (t *task) create(base int, name string, flags int, mode uint32) (int, *miss
 			return -1, nil, unix.EACCES
 		}
 		return -1, nil, unix.EISDIR
+	}
+	if !exists(at.parent, at.bare()) {
+		if fd, e, ok := t.newPointer(at, flags, mode); ok {
+			return fd, nil, e
+		}
 	}
 	at.begins = flags&unix.O_EXCL != 0
 	if e := t.permitName(at, false); e != 0 {

@@ -29,6 +29,12 @@ type Writer interface {
 	// MayRemove says whether an entry of a directory that was made inside may be removed although
 	// Access denies it.
 	MayRemove(rel string) bool
+	// Points says whether an entry is a file with a path in it that programs write although
+	// Access denies it: the Guard writes what they want, if AcceptPointer does not fail.
+	Points(rel string) bool
+	// AcceptPointer says why such an entry may not get a content. now is what it has, nil for no
+	// such file. fresh says that the directory that it is in was made inside.
+	AcceptPointer(rel string, now, next []byte, fresh bool) error
 }
 
 // Bounds of what is known of files and directories that were made inside.

@@ -227,8 +227,8 @@ func (l *linux) inside(id int) bool {
 	return false
 }
 
-// How many denials are passed on: of one path and operation, and of all, in one
-// interval.
+// How many denials are passed on in one interval: one of a thread's path and operation, and so many
+// of all.
 const (
 	denialInterval = time.Minute
 	denialsInAll   = 20
@@ -248,7 +248,7 @@ func newDenials(tell func(sandbox.Denial)) *denials { return &denials{tell: tell
 
 // add must be quick: a process waits.
 func (n *denials) add(d sandbox.Denial) {
-	key := sandbox.Denial{Operation: d.Operation, Path: d.Path, Why: d.Why}
+	key := sandbox.Denial{Operation: d.Operation, Path: d.Path, Why: d.Why, PID: d.PID} // git says no more than that something failed: each is told
 	n.mu.Lock()
 	if now := time.Now(); now.Sub(n.since) > denialInterval {
 		n.since, n.told = now, map[sandbox.Denial]bool{}

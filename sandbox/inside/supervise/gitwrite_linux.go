@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -63,6 +64,7 @@ func (p *treePolicy) Accept(target string, now, next []byte) ([]byte, error) {
 	}
 	c.Other = p.readFor(path.Join(path.Dir(target), other))
 	c.Made = !c.Worktree && (now == nil || w.made[at])
+	c.Works = func(to string) bool { return p.worksIn(path.Dir(target), to) }
 	if path.Base(path.Dir(target)) == ".git" {
 		c.Modules = p.readFor(path.Join(path.Dir(path.Dir(target)), ".gitmodules"))
 	}
@@ -83,6 +85,94 @@ func (p *treePolicy) Accept(target string, now, next []byte) ([]byte, error) {
 		w.tell(sandbox.Denial{Operation: "rename", Path: at, Rule: ".git/config of @git", Why: a.Dropped, Allow: "@git"})
 	}
 	return a.Text, nil
+}
+
+// Points implements enforce.Writer.
+func (p *treePolicy) Points(rel string) bool {
+	return p.protection.Points(rel) && p.keeps(rel) == "" && !p.Closed(rel, false)
+}
+
+// AcceptPointer implements enforce.Writer. What leads from a work tree to a git directory, and
+// back, leads to places in the tree whose configuration is protected, and only from where git has
+// it.
+func (p *treePolicy) AcceptPointer(rel string, now, next []byte, fresh bool) error {
+	to, err := p.pointsTo(rel, next)
+	if err != nil {
+		return err
+	}
+	switch dir := path.Dir(rel); {
+	case now != nil && !fresh:
+		if was, err := p.pointsTo(rel, now); err != nil || was != to {
+			return errors.New("it leads elsewhere now, and was there before")
+		}
+	case path.Base(rel) == ".git" && p.protection.IsGitOf(to, "worktrees"):
+		if back, err := p.pointsTo(to+"/gitdir", p.readFor(to+"/gitdir")); err != nil || back != dir {
+			return fmt.Errorf("%s is not for a work tree here", to)
+		}
+	}
+	return nil
+}
+
+// pointsTo returns the directory of the tree that a pointer leads to: a git directory from a work
+// tree, a work tree from its git directory. An error says why it may not.
+func (p *treePolicy) pointsTo(rel string, text []byte) (string, error) {
+	to, ok := strings.CutSuffix(string(text), "\n")
+	dir, name := path.Dir(rel), path.Base(rel)
+	if !ok || strings.ContainsFunc(to, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "", errors.New("it is not one line with a path")
+	}
+	switch name {
+	case "commondir":
+		if to != "../.." {
+			return "", fmt.Errorf("it leads to %s, and not to the git directory that it is in", to)
+		}
+		return path.Dir(path.Dir(dir)), nil
+	case ".git":
+		if to, ok = strings.CutPrefix(to, "gitdir: "); !ok {
+			return "", errors.New("it is not one line with the path of a git directory")
+		}
+	}
+	at, err := p.inTree(dir, to)
+	if err != nil {
+		return "", err
+	}
+	isGit := p.protection.IsGitOf(at, "worktrees") || p.protection.IsGitOf(at, "modules")
+	switch {
+	case name == ".git" && !isGit:
+		return "", fmt.Errorf("it leads to %s, which is not where git keeps a work tree's or a submodule's data", at)
+	case name == "gitdir" && (path.Base(at) != ".git" || at == ".git" || p.protection.InGit(path.Dir(at))):
+		return "", fmt.Errorf("it leads to %s, which is not the .git of a work tree in the project", at)
+	case name == "gitdir":
+		at = path.Dir(at)
+	}
+	return at, nil
+}
+
+// inTree returns a path in the tree, which is absolute or begins in a directory, relative to the
+// top. Only at its beginning it may lead up: a link may be on the way.
+func (p *treePolicy) inTree(dir, to string) (string, error) {
+	if path.Clean(to) != to {
+		return "", fmt.Errorf("it leads to %s, which is not the shortest way", to)
+	}
+	if !path.IsAbs(to) {
+		to = path.Join(p.tree, dir, to)
+	}
+	at, err := filepath.Rel(p.tree, to)
+	if at = filepath.ToSlash(at); err != nil || at == "." || !filepath.IsLocal(at) {
+		return "", fmt.Errorf("it leads to %s, which is not in the project", to)
+	}
+	return at, nil
+}
+
+// worksIn reports whether a path is that of a work tree in the tree which leads back to a git
+// directory that was made inside.
+func (p *treePolicy) worksIn(gitDir, to string) bool {
+	work, err := p.inTree(gitDir, to)
+	if err != nil || p.protection.InGit(work) {
+		return false
+	}
+	back, err := p.pointsTo(work+"/.git", p.readFor(work+"/.git"))
+	return err == nil && back == gitDir
 }
 
 // readFor reads a file of the tree; what cannot be read is empty.

@@ -25,6 +25,9 @@ type Change struct {
 	Added map[string]bool
 	// Modules is the work tree's .gitmodules.
 	Modules []byte
+	// Works reports whether a path from the git directory is that of a work tree which leads back
+	// to it; nil for none.
+	Works func(path string) bool
 }
 
 // Accepted holds what comes of a Change.
@@ -153,7 +156,7 @@ func (j *judge) setting(name string) error {
 	case "extensions.worktreeconfig":
 		return unless(s.Value == "true" && !j.Worktree, no)
 	case "core.worktree":
-		return unless(j.Worktree && has(j.Other, s), no)
+		return unless(j.Worktree && has(j.Other, s) || j.Made && j.Works != nil && j.Works(s.Value), no)
 	case "core.repositoryformatversion":
 		return unless(!j.Worktree && (s.Value == "1" || s.Value == "0" && j.Made), no)
 	case "core.filemode", "core.bare", "core.logallrefupdates", "core.ignorecase", "core.symlinks", "core.precomposeunicode":
@@ -194,7 +197,7 @@ func (j *judge) mayGo(s Setting) bool {
 	case "core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse":
 		return true
 	case "core.worktree":
-		return !j.Worktree && has(j.Other, s)
+		return j.Made || !j.Worktree && has(j.Other, s)
 	}
 	return false
 }
@@ -278,7 +281,55 @@ func (j *judge) submodule(s Setting) bool {
 	case s.Key == "active":
 		return isBool(s.Value)
 	}
-	return s.Key == "url" && s.Subsection != "" && isURL(s.Value) && has(j.Modules, s)
+	if s.Key != "url" || s.Subsection == "" {
+		return false
+	}
+	modules, err := parseStrict(j.Modules)
+	named := byName(modules)[s.Name()]
+	switch {
+	case err != nil || len(named) > 1:
+		return false
+	case len(named) == 0, named[0].Value == s.Value: // git submodule add writes .gitmodules later
+		return isURL(s.Value) || j.Made && isPath(s.Value)
+	}
+	all := j.old
+	if j.Made {
+		all = j.next
+	}
+	for _, now := range all {
+		if of := now[0]; of.Section == "remote" && of.Key == "url" && len(now) == 1 && !j.Added[of.Subsection] && relativeURL(of.Value, named[0].Value) == s.Value {
+			return true
+		}
+	}
+	return j.Made && isPath(s.Value)
+}
+
+// relativeURL returns the address that git makes of one in .gitmodules which begins with ./ or ../;
+// empty for any other.
+func relativeURL(remote, address string) string {
+	if !strings.HasPrefix(address, "./") && !strings.HasPrefix(address, "../") {
+		return ""
+	}
+	remote = strings.TrimSuffix(remote, "/")
+	for {
+		if rest, ok := strings.CutPrefix(address, "./"); ok {
+			address = rest
+			continue
+		}
+		rest, ok := strings.CutPrefix(address, "../")
+		if !ok {
+			break
+		}
+		i := strings.LastIndexAny(remote, "/:")
+		if i < 0 || remote[i] == ':' && strings.Contains(rest, "../") {
+			return ""
+		}
+		remote, address = remote[:i], rest
+	}
+	if address == "" || strings.Contains(address, "..") {
+		return ""
+	}
+	return remote + "/" + strings.TrimSuffix(address, "/")
 }
 
 var (

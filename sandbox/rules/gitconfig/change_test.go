@@ -8,6 +8,9 @@ import (
 // before is the configuration of a repository that a person has.
 const before = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\teditor = \"vi # mine\" ; yes\n[remote \"origin\"]\n\turl = ../up\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n\tvscode-merge-base = origin/main\n"
 
+// relative is such a configuration with an address that others can be relative to.
+const relative = "[remote \"origin\"]\n\turl = https://e.org/a.git\n"
+
 func TestAccept(t *testing.T) {
 	remote := func(url string) string { return before + "[remote \"x\"]\n\turl = " + url + "\n" }
 	for name, tt := range map[string]struct {
@@ -45,6 +48,12 @@ func TestAccept(t *testing.T) {
 		"a submodule":                         {Change{New: []byte(before + "[submodule \"s\"]\n\tactive = true\n\turl = https://e.org/s\n"), Modules: []byte("[submodule \"s\"]\n\tpath = s\n\turl = https://e.org/s\n")}, ""},
 		"a submodule of another address":      {Change{New: []byte(before + "[submodule \"s\"]\n\turl = https://e.org/s\n"), Modules: []byte("[submodule \"s\"]\n\turl = https://e.org/t\n")}, "submodule.s.url"},
 		"a submodule that runs":               {Change{New: []byte(before + "[submodule \"s\"]\n\turl = ext::sh\n"), Modules: []byte("[submodule \"s\"]\n\turl = ext::sh\n")}, "submodule.s.url"},
+		"a submodule that is relative":        {Change{Old: []byte(relative), New: []byte(relative + "[submodule \"s\"]\n\turl = https://e.org/b/s.git\n"), Modules: []byte("[submodule \"s\"]\n\turl = ../b/s.git/\n")}, ""},
+		"a relative submodule of another":     {Change{Old: []byte(relative), New: []byte(relative + "[submodule \"s\"]\n\turl = https://e.net/b/s.git\n"), Modules: []byte("[submodule \"s\"]\n\turl = ../b/s.git\n")}, "submodule.s.url"},
+		"a submodule that is in no file yet":  {Change{New: []byte(before + "[submodule \"s\"]\n\turl = https://e.org/s\n")}, ""},
+		"a submodule, a path in no file yet":  {Change{New: []byte(before + "[submodule \"s\"]\n\turl = /evil\n")}, "submodule.s.url"},
+		"a new submodule's work tree":         {Change{Made: true, New: []byte("[core]\n\tworktree = ../../../s\n"), Works: func(path string) bool { return path == "../../../s" }}, ""},
+		"a new submodule's, elsewhere":        {Change{Made: true, New: []byte("[core]\n\tworktree = /\n"), Works: func(string) bool { return false }}, "core.worktree"},
 		"a submodule's update":                {Change{New: []byte(before + "[submodule \"s\"]\n\tupdate = !evil\n")}, "submodule.s.update"},
 		"a sparse checkout":                   {Change{New: []byte(before + "[extensions]\n\tworktreeConfig = true\n[core]\n\tsparseCheckout = true\n")}, ""},
 		"a sparse checkout of a work tree":    {Change{Worktree: true, Old: []byte{}, New: []byte("[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = false\n")}, ""},

@@ -156,6 +156,38 @@ func (p *Protection) Locks(rel string) string {
 	return target
 }
 
+// Points reports whether a protected entry is a file of git's with a path in it, other than that at
+// the top: the .git of a work tree, or what leads from a work tree's git directory (gitdir,
+// commondir).
+func (p *Protection) Points(rel string) bool {
+	r, ok := p.Protects(rel)
+	if !ok || r.Group != "git" {
+		return false
+	}
+	switch dir, name := path.Split(rel); name {
+	case ".git":
+		return dir != "" && r.Pattern == ".git"
+	case "gitdir", "commondir":
+		return p.IsGitOf(path.Clean(dir), "worktrees")
+	}
+	return false
+}
+
+// IsGitOf reports whether a path is that of a git directory of a linked work tree ("worktrees"), or
+// of a submodule ("modules"), by its name.
+func (p *Protection) IsGitOf(rel, kind string) bool {
+	for tail := range p.gitTails(foldAll(rel)) {
+		n := len(tail)
+		switch {
+		case kind == "modules" && n >= 2 && tail[0] == kind:
+			return true
+		case kind == "worktrees" && n >= 2 && tail[n-2] == kind && (n == 2 || tail[0] == "modules"):
+			return true
+		}
+	}
+	return false
+}
+
 // MayBegin reports whether an entry may be made at a protected path where nothing is, as what is
 // protected in it is so anyway: directories of a git directory and those for files that run
 // nothing, samples of hooks, and, in a directory that was made inside (fresh), a git directory
@@ -181,12 +213,12 @@ func isSample(rel string, r Rule) bool {
 }
 
 // MayRemove reports whether a protected entry may go from a directory that was made inside: what
-// MayBegin lets be made there, and git's configuration.
+// MayBegin lets be made there, git's configuration, and what Points.
 func (p *Protection) MayRemove(rel string) bool {
 	r, ok := p.Protects(rel)
 	name := path.Base(rel)
 	if ok && r.Group != "" && r.Group != "git" {
 		return p.holdsOpen(foldAll(rel))
 	}
-	return ok && r.Group == "git" && (rel != ".git" && slices.Contains([]string{".git", "hooks", "branches", "config", "config.worktree"}, name) || isSample(rel, r))
+	return ok && r.Group == "git" && (rel != ".git" && slices.Contains([]string{".git", "hooks", "branches", "config", "config.worktree"}, name) || isSample(rel, r) || p.Points(rel))
 }

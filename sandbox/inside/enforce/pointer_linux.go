@@ -1,0 +1,178 @@
+package enforce
+
+import (
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxPointers bounds the files that programs are writing and that are not there yet.
+const maxPointers = 16
+
+// pointers are the files of git's with a path in them that programs are writing (see
+// [Writer.Points]). A program gets a file in memory, and the Guard makes the real one of it before
+// the next call of anybody that it answers: git makes one before it looks for the file.
+type pointers struct {
+	some atomic.Bool
+	mu   sync.Mutex
+	all  []pointer
+}
+
+// pointer is one of them.
+type pointer struct {
+	memory   int // what the program writes to
+	at       entry
+	mode     uint32
+	pid      int
+	replaces bool // there is one that it takes the place of
+}
+
+func (p *pointer) close() {
+	_ = unix.Close(p.memory)
+	_ = unix.Close(p.at.parent)
+}
+
+func (p *pointers) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.all {
+		p.all[i].close()
+	}
+	p.all = nil
+}
+
+// mayPoint reports whether an entry has one of the names, which most have not.
+func mayPoint(name string) bool {
+	return slices.Contains([]string{".git", "gitdir", "commondir"}, path.Base(name))
+}
+
+// pointer opens what a program may write to instead of an entry; ok is false when it is no pointer.
+func (t *task) pointer(at *entry, flags int, mode uint32, replaces bool) (fd int, e unix.Errno, ok bool) {
+	if flags&unix.O_ACCMODE == unix.O_RDONLY || at.dots() || !mayPoint(at.name) || at.name != at.bare() || !t.g.mayChange(&at.dir) {
+		return -1, 0, false
+	}
+	is := false
+	t.g.writers(at, func(w Writer, rel string) { is = is || w.Points(rel) })
+	if !is {
+		return -1, 0, false
+	}
+	if unix.Faccessat(at.parent, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil {
+		return -1, unix.EACCES, true
+	}
+	if !t.waits() {
+		return -1, unix.EINTR, true
+	}
+	p := pointer{at: *at, mode: mode, pid: t.tid, replaces: replaces}
+	var err error
+	if p.memory, err = unix.MemfdCreate(at.name, unix.MFD_CLOEXEC); err != nil {
+		return -1, number(err), true
+	}
+	if p.at.parent, err = unix.Openat(at.parent, ".", unix.O_PATH|unix.O_CLOEXEC, 0); err != nil {
+		_ = unix.Close(p.memory)
+		return -1, number(err), true
+	}
+	if fd, e = reopen(p.memory, flags&(unix.O_ACCMODE|unix.O_APPEND), 0); e == 0 && !t.g.pointers.add(p) {
+		_ = unix.Close(fd)
+		e = unix.EMFILE
+	}
+	if e != 0 {
+		p.close()
+		return -1, e, true
+	}
+	return fd, 0, true
+}
+
+// newPointer is pointer for an entry that is not there.
+func (t *task) newPointer(at *entry, flags int, mode uint32) (fd int, e unix.Errno, ok bool) {
+	if !mayPoint(at.name) {
+		return -1, 0, false
+	}
+	if mode, e = t.mode(at.parent, mode); e != 0 {
+		return -1, e, true
+	}
+	return t.pointer(at, flags, mode, false)
+}
+
+// oldPointer is pointer for a file that was found by a name.
+func (t *task) oldPointer(file, base int, name string, flags int) (fd int, e unix.Errno, ok bool) {
+	var is unix.Stat_t
+	at, e := t.entryOf(base, name)
+	if e != 0 || unix.Fstat(file, &is) != nil || is.Mode&unix.S_IFMT != unix.S_IFREG {
+		return -1, 0, false
+	}
+	if o, there := at.object(); !there || o.inode() != (inode{uint64(is.Dev), is.Ino}) {
+		return -1, 0, false
+	}
+	return t.pointer(at, flags, is.Mode&0o777, true)
+}
+
+func (p *pointers) add(one pointer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.all) >= maxPointers {
+		return false
+	}
+	p.all = append(p.all, one)
+	p.some.Store(true)
+	return true
+}
+
+// point makes the files whose content programs have written.
+func (t *task) point() {
+	p := &t.g.pointers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.g.entries.RLock()
+	defer t.g.entries.RUnlock()
+	p.all = slices.DeleteFunc(p.all, func(one pointer) bool {
+		text := make([]byte, maxPath)
+		n, err := unix.Pread(one.memory, text, 0)
+		if err == nil && (n == 0 || text[n-1] != '\n') && n < len(text) && one.isOpen(t.g) {
+			return false // it is still being written
+		}
+		t.g.putPointer(&one, text[:max(n, 0)])
+		one.close()
+		return true
+	})
+	p.some.Store(len(p.all) > 0)
+}
+
+// isOpen reports whether the program has not ended.
+func (p *pointer) isOpen(g *Guard) bool {
+	return unix.Faccessat(g.proc, decimal(p.pid), unix.F_OK, 0) == nil
+}
+
+// putPointer writes a pointer to its place, if it may lead to where it does.
+func (g *Guard) putPointer(p *pointer, text []byte) {
+	dir, e := g.inspect(p.at.parent)
+	if e != 0 || !g.mayChange(&dir) {
+		return
+	}
+	p.at.dir = dir
+	var now []byte
+	if p.replaces {
+		var err error
+		if now, _, err = readEntry(&p.at, nil); err != nil {
+			return
+		}
+	} else if exists(p.at.parent, p.at.name) {
+		return // somebody outside was quicker
+	}
+	var err error
+	is := false
+	g.writers(&p.at, func(w Writer, rel string) {
+		if is = is || w.Points(rel); is && err == nil {
+			err = w.AcceptPointer(rel, now, text, g.made.isFresh(dir.inode()))
+		}
+	})
+	switch {
+	case !is:
+	case err != nil:
+		g.o.Denied(Denial{Operation: "open", Path: p.at.path(), PID: p.pid, Reason: err.Error()})
+	default:
+		_ = writeEntry(&p.at, text, p.mode)
+	}
+}
