@@ -46,7 +46,7 @@ var everyday = []use{
 	},
 	{
 		"remotes and pushing", `git init -q --bare up.git; git clone -q up.git cl; cd cl; echo 1 > f; git add f; git commit -qm 1; echo p > ../../cd`,
-		`cd cl; git push -q -u origin main; git status -sb; git remote add more https://git.example/x.git; git remote -v; git remote remove more; git push -q origin main:other; git branch -r`,
+		`cd cl; git push -q -u origin main; git status -sb; git remote add more https://git.example/x.git; git remote rename more less; git remote -v; git remote remove less; git clone -q --depth 1 file://$PWD/../up.git one; git -C one status -sb; rm -rf one; git push -q origin main:other; git branch -r`,
 	},
 	{
 		"part of the files", `git init -q .; mkdir a b; echo 1 > a/f; echo 1 > b/f; git add .; git commit -qm 1`,
@@ -106,6 +106,15 @@ func TestPointersInside(t *testing.T) {
 	const pointer, no = "gitdir: ../.git/modules/m\n", "Permission denied\n"
 	if want := pointer + no + no + no + no + pointer + " ../..\n.git\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("%s\nwant first:\n%s", got, want)
+	}
+}
+
+// TestUnsignedInside commits and tags in a repository whose own configuration has git sign.
+func TestUnsignedInside(t *testing.T) {
+	got := doEveryday(t, "git init -q .; echo 1 > f; git add f; git commit -qm 1; git config commit.gpgSign true; git config tag.gpgSign true; git config gpg.program false",
+		"git commit -qm 2 --allow-empty; git tag -m 1 v1; git log --format='%s %G? %D'", asGander(t), "--log-level", "warn", "sandbox", "exec", "--")
+	if !strings.Contains(got, "2 N HEAD -> main, tag: v1\n") || strings.Count(got, "Git signs nothing inside") != 1 {
+		t.Error(got)
 	}
 }
 

@@ -33,7 +33,7 @@ type Policy struct {
 // WithPlace returns the policy with where git keeps what belongs to a project elsewhere, and has that
 // shown.
 func (p Policy) WithPlace(at gitconfig.Place) Policy {
-	p.Place = at
+	p.Place, p.Env, p.Settings.Unsigned = at, append(p.Env, at.Environment()...), p.Settings.Unsigned || at.Signs
 	if at.Top != "" {
 		p.Mounts = append(p.Mounts, sandbox.Mount{Path: at.Top, Writable: p.Project == policy.ProjectRepository, Ruled: true})
 	}

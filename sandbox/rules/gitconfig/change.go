@@ -263,7 +263,7 @@ func (j *judge) remote(s Setting, now []Setting, no error) error {
 		case s.Key == "url" && (isURL(s.Value) || j.Made && isPath(s.Value)):
 		case s.Key == "url":
 			return fmt.Errorf("it gives %s as the address of a new remote, which is to be an https, ssh or git URL with a host", s.Value)
-		case s.Key == "fetch" && s.Value == "+refs/heads/*:refs/remotes/"+name+"/*":
+		case s.Key == "fetch" && j.fetches(name, s.Value):
 		default:
 			return no
 		}
@@ -272,6 +272,15 @@ func (j *judge) remote(s Setting, now []Setting, no error) error {
 		j.remotes = append(j.remotes, name)
 	}
 	return nil
+}
+
+// fetches reports whether a new remote may fetch so: all branches, under its own name or, in the
+// middle of a change of names, that of another new one. A clone may fetch a single branch.
+func (j *judge) fetches(remote, value string) bool {
+	value, ok := strings.CutPrefix(value, "+refs/heads/")
+	branch, to, ok2 := strings.Cut(value, ":refs/remotes/")
+	under, ok3 := strings.CutSuffix(to, "/"+branch)
+	return ok && ok2 && ok3 && (under == remote || j.Added[under]) && (branch == "*" || j.Made && reference.MatchString(branch))
 }
 
 func (j *judge) submodule(s Setting) bool {

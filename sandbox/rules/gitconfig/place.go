@@ -35,6 +35,19 @@ type Place struct {
 	Unknown []string
 	// Left says in sentences what is there and does not count.
 	Left []string
+	// Signs says that the repository's own configuration has git sign.
+	Signs bool
+}
+
+// Environment returns the variables that switch off inside what the repository's own configuration
+// says of signing.
+func (p Place) Environment() []string {
+	if !p.Signs {
+		return nil
+	}
+	return []string{
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=commit.gpgSign", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=tag.gpgSign", "GIT_CONFIG_VALUE_1=false",
+	}
 }
 
 // PlaceOptions say what a place is looked for.
@@ -250,8 +263,28 @@ func (f *finder) worksHere(dir string) error {
 	return fmt.Errorf("%s does not lead back (it has no core.worktree)", dir)
 }
 
-// stores finds the stores of objects that a git directory has elsewhere.
+// signs looks into a git directory for settings that have git sign.
+func (f *finder) signs(common string) {
+	file := filepath.Join(common, "config")
+	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	text, err := readRegular(file, maxConfig)
+	if err != nil {
+		return // git says what is wrong with it
+	}
+	all, _ := Parse(text)
+	for _, s := range all {
+		if s.Name() == "commit.gpgsign" || s.Name() == "tag.gpgsign" {
+			f.p.Signs = f.p.Signs || !isFalse(s)
+		}
+	}
+}
+
+// stores finds the stores of objects that a git directory has elsewhere, and looks into its
+// configuration.
 func (f *finder) stores(common string) {
+	f.signs(common)
 	found, err := f.alternates(filepath.Join(common, "objects"), nil)
 	if err != nil {
 		f.p.Left = append(f.p.Left, fmt.Sprintf("Git misses objects inside: %v.", err))

@@ -19,6 +19,7 @@ func TestFind(t *testing.T) {
 		left        string
 	}{
 		"a repository":               {"", "main", Place{}, ""},
+		"a repository that signs":    {"git -C main config commit.gpgSign true", "wt", Place{Dir: "main/.git/worktrees/wt", Common: "main/.git", Signs: true}, ""},
 		"no repository":              {"", "none", Place{}, ""},
 		"a package":                  {"", "main/pkg/a", Place{Top: "main", Inner: "main/.git"}, ""},
 		"a work tree":                {"", "wt", Place{Dir: "main/.git/worktrees/wt", Common: "main/.git"}, ""},

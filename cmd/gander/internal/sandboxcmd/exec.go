@@ -116,7 +116,7 @@ func execInSandbox(ctx context.Context, a *cli.App, args []string, f execFlags) 
 		a.Log.Warn(w)
 	}
 	defer sayGit(ctx, a, in)()
-	err = pass(ctx, a, in.Sandbox, args)
+	err = pass(ctx, a, in, args)
 	if leak.Load() { // whatever became of the command: the policy ended it
 		return &cli.ExitError{Code: cli.ExitPermission, Err: fmt.Errorf("the command was ended: %s; see gander policy show", confine.SayLeaked)}
 	}
@@ -181,7 +181,8 @@ func sayGit(ctx context.Context, a *cli.App, in *confine.Place) (end func()) {
 
 // pass runs a command with gander's own streams and signals and returns its exit
 // code as an error.
-func pass(ctx context.Context, a *cli.App, sb sandbox.Sandbox, args []string) error {
+func pass(ctx context.Context, a *cli.App, in *confine.Place, args []string) error {
+	sb := in.Sandbox
 	signals := a.Signals.Take()
 	defer a.Signals.GiveBack()
 	if ctx.Err() != nil { // a signal came before the command was there to have it
@@ -194,6 +195,7 @@ func pass(ctx context.Context, a *cli.App, sb sandbox.Sandbox, args []string) er
 	}
 	env = append(sb.Info().Environment(env), sandbox.HomeEnvironment(sb.Info().Home)...)
 	env = append(env, sandbox.ProxyEnvironment(sb.Info().Doors[confine.EgressDoor])...)
+	env = append(env, in.Policy.Place.Environment()...)
 	p, err := sb.Start(running, sandbox.Command{Args: args, Env: env})
 	if err != nil {
 		sayExceeded(a, sb)
