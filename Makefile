@@ -79,6 +79,13 @@ build: supervisor ## bin/gander, one static binary
 	  set -x; CGO_ENABLED=0 $(GO) build -tags embedded -ldflags '$(LDFLAGS)' -o bin/gander ./cmd/gander; \
 	fi
 
+PREFIX ?= /usr/local
+
+.PHONY: install
+install: ## bin/gander, which make build makes, to PREFIX/bin (/usr/local)
+	@test -x bin/gander || { echo 'there is no bin/gander yet: make build' >&2; exit 1; }
+	install -D -m 755 bin/gander '$(DESTDIR)$(PREFIX)/bin/gander'
+
 .PHONY: demo
 demo: build debian $(AGENTS) ## real agents in sandboxes answer a prompt, edit a file and are cancelled
 	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' bin/gander demo

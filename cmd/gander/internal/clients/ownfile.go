@@ -80,7 +80,9 @@ func neovimModule(e Entry) string {
 }
 
 func neovimNext(_ string, e Entry) string {
-	return fmt.Sprintf(`add it to the plugin's options: require(%[1]q).setup(vim.tbl_deep_extend("force", { --[[ yours ]] }, require("gander_%[1]s")))`, e.Plugin)
+	return fmt.Sprintf(`add it to the plugin's options; without the file this does nothing:
+local found, gander = pcall(require, "gander_%[1]s")
+require(%[1]q).setup(vim.tbl_deep_extend("force", { --[[ yours ]] }, found and gander or {}))`, e.Plugin)
 }
 
 // luaString is a string literal of Lua.

@@ -151,6 +151,25 @@ func TestLuaRunsTheModules(t *testing.T) {
 	}
 }
 
+// An init file with the lines that gander config prints starts with the module, and without it.
+func TestLuaStartsWithoutTheModule(t *testing.T) {
+	program := reader(t, "lua5.4", "lua")
+	e := Entry{Command: "/bin/gander", Args: []string{"acp"}, Plugin: "codecompanion"}
+	_, lines, _ := strings.Cut(Find("neovim").Next("", e), "\n")
+	dir := t.TempDir()
+	mustWrite(t, filepath.Join(dir, "init.lua"), `package.path = "`+dir+`/?.lua"
+		vim = {tbl_deep_extend = function(_, a, b) for k, v in pairs(b) do a[k] = v end return a end}
+		package.preload["codecompanion"] = function() return {setup = function(o) print(o.adapters ~= nil) end} end
+		`+lines)
+	if out := output(t, "", program, filepath.Join(dir, "init.lua")); out != "false\n" {
+		t.Errorf("without the module it says %q", out)
+	}
+	mustWrite(t, filepath.Join(dir, "gander_codecompanion.lua"), string(Find("neovim").Document(e)))
+	if out := output(t, "", program, filepath.Join(dir, "init.lua")); out != "true\n" {
+		t.Errorf("with the module it says %q", out)
+	}
+}
+
 // The file is loaded by Emacs, with the functions of agent-shell stood in for.
 func TestEmacsLoadsTheFile(t *testing.T) {
 	if _, err := exec.LookPath("emacs"); err != nil && os.Getenv("GANDER_EVERYWHERE") != "1" {

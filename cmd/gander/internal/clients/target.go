@@ -88,6 +88,12 @@ func (t *Target) Next(file string, e Entry) string {
 	return t.next(file, t.complete(e))
 }
 
+// Loaded reports whether the person's own program loads the file.
+func (t *Target) Loaded() bool {
+	_, own := t.format.(ownFile)
+	return own
+}
+
 // Document is a document of the client's format with nothing but the entry.
 func (t *Target) Document(e Entry) []byte { return t.format.document(t.complete(e)) }
 

@@ -169,7 +169,7 @@ func emacs() *Target {
 		},
 		format: ownFile{comment: ";;", first: " -*- lexical-binding: t; -*-", body: emacsModule},
 		next: func(string, Entry) string {
-			return `add this line to your init file: (load (locate-user-emacs-file "gander-agent-shell.el"))`
+			return `add this line to your init file, which does nothing without the file: (load (locate-user-emacs-file "gander-agent-shell.el") t)`
 		},
 	}
 }

@@ -3,10 +3,12 @@ package install
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,7 +61,7 @@ func Agent(ctx context.Context, a *cli.App, name string) error {
 	dir := a.Config.AgentDir(name)
 	fresh := fmt.Sprintf("%s.new-%s", dir, wire.RandomName())
 	defer func() { _ = os.RemoveAll(fresh) }() // only there when something failed
-	if err := writeNPM(fresh); err != nil {
+	if err := writeNPM(fresh, slices.Collect(maps.Values(known.Packages))); err != nil {
 		return fmt.Errorf("installing %s: %w; %s", name, err, cli.HomeAdvice)
 	}
 	p := show.Watch(a, fmt.Sprintf("installing %s with npm in %s", name, dir))
@@ -97,13 +99,16 @@ func runNPM(ctx context.Context, a *cli.App, npm, dir string, out io.Writer) err
 	return nil
 }
 
-// writeNPM makes dir a project of npm's with the pinned agents.
-func writeNPM(dir string) error {
+// writeNPM makes dir a project of npm's with some of the pinned packages.
+func writeNPM(dir string, packages []string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for _, file := range []string{"package.json", "package-lock.json", ".npmrc"} {
 		raw, err := fs.ReadFile(sandbox.NPM, file)
+		if err == nil && filepath.Ext(file) == ".json" {
+			raw, err = only(raw, packages)
+		}
 		if err != nil {
 			return err
 		}
@@ -112,6 +117,27 @@ func writeNPM(dir string) error {
 		}
 	}
 	return nil
+}
+
+// only returns a package.json, or its lock file, without the packages that are not named.
+func only(raw []byte, packages []string) ([]byte, error) {
+	var project map[string]any
+	if err := json.Unmarshal(raw, &project); err != nil {
+		return nil, err
+	}
+	foreign := func(name string, _ any) bool { return !slices.Contains(packages, name) }
+	all, _ := project["packages"].(map[string]any) // of a lock file
+	root, _ := all[""].(map[string]any)
+	for _, at := range []map[string]any{project, root} {
+		if needs, ok := at["dependencies"].(map[string]any); ok {
+			maps.DeleteFunc(needs, foreign)
+		}
+	}
+	maps.DeleteFunc(all, func(at string, v any) bool {
+		name, found := strings.CutPrefix(at, "node_modules/")
+		return found && foreign(name, v)
+	})
+	return json.MarshalIndent(project, "", "  ")
 }
 
 // replaceDir puts fresh in the place of dir, which may be in use: what runs from

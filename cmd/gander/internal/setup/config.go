@@ -222,6 +222,9 @@ func removeEntry(a *cli.App, t *clients.Target, file string, e clients.Entry) er
 	switch {
 	case c.Removed:
 		fmt.Fprintf(a.Out, "removed %s; nothing else was in it\n", c.File)
+		if t.Loaded() {
+			fmt.Fprintln(a.Err, "a line of your init file may load it: take that out, or let it do nothing without the file, as gander config "+t.Name+" prints it")
+		}
 	case c.Changed:
 		fmt.Fprintf(a.Out, "took the entry out of %s\n", c.File)
 	default:
