@@ -79,7 +79,7 @@ func commandsIn(names ...string) []string {
 
 // Packages that import nothing of ours.
 var leaves = []string{
-	"acp", "conformance/harness", "conformance/model", "conformance/sitetest", "sandbox/outbound/doorway", "sandbox/rules/ignore", "sandbox/rules/permit", "sandbox/rules/policy", "sandbox/skills", "sandbox/team/roster", "sandbox/telemetry",
+	"acp", "conformance/harness", "conformance/model", "conformance/sitetest", "sandbox/outbound/doorway", "sandbox/rules/ignore", "sandbox/rules/permit", "sandbox/rules/policy", "sandbox/skills", "sandbox/team/presets", "sandbox/team/roster", "sandbox/telemetry",
 }
 
 // Packages of conformance that tests of others may use.

@@ -122,7 +122,7 @@ func (f *demands) see(levels []level, t json.Token) {
 	if !last.object {
 		key = last.at // of a list
 	}
-	top := plainKey(levels[0].key)
+	tool := isTool(levels)
 	text, _ := t.(string)
 	switch {
 	case len(levels) == 1 && slices.Contains(others, key):
@@ -131,9 +131,9 @@ func (f *demands) see(levels []level, t json.Token) {
 		f.later = levels[0].key
 	case len(levels) == 1 && slices.Contains(searches, key), !last.names && isRoute(key):
 		f.elsewhere = fmt.Sprintf("%q", short(last.key))
-	case top == "tools" && len(levels) == 3 && key == "type" && !slices.Contains(ownTools, text):
+	case tool && key == "type" && !slices.Contains(ownTools, text) && (text != groupTools || len(levels) != 3):
 		f.elsewhere = fmt.Sprintf("a tool of the type %q", short(text))
-	case top == "tools" && len(levels) == 3 && slices.Contains(remoteTools, key):
+	case tool && slices.Contains(remoteTools, key):
 		f.elsewhere = fmt.Sprintf("the tool %q", short(last.key))
 	case len(levels) == 1 && key == "model" && strings.Contains(text, "://"),
 		len(levels) <= 2 && key == "input" && strings.HasPrefix(text, "gs://"): // which LiteLLM takes for an image to embed
@@ -144,6 +144,15 @@ func (f *demands) see(levels []level, t json.Token) {
 		(key == "url" || key == "uri") && (slices.Contains(addressed, last.at) || slices.Contains(media, last.at)) && isAddress(text):
 		f.elsewhere = fmt.Sprintf("an address to fetch in %q", short(cmp.Or(last.key, last.at)))
 	}
+}
+
+// groupTools is the type of a group of tools, each of which is looked at.
+const groupTools = "namespace"
+
+// isTool reports whether the keys that are read are those of a tool, or of one in a group.
+func isTool(levels []level) bool {
+	in := func(at int) bool { return plainKey(levels[at].key) == "tools" }
+	return in(0) && (len(levels) == 3 || len(levels) == 5 && in(2))
 }
 
 func isRoute(key string) bool {

@@ -23,9 +23,9 @@ import (
 func Command(a *cli.App, run *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "make, list, test and install agents",
+		Short: "make, add, list, test, install and remove agents",
 	}
-	cmd.AddCommand(agentList(a), agentInfo(a), agentCreate(a), agentSet(a), agentDelete(a), agentRun(a, run), agentImport(a), agentTest(a), install.Command(a))
+	cmd.AddCommand(agentList(a), agentInfo(a), agentCreate(a), agentSet(a), agentDelete(a), agentRun(a, run), agentImport(a), agentTest(a), agentAdd(a), install.Command(a), agentRemove(a))
 	cli.Group(cmd)
 	return cmd
 }
@@ -101,6 +101,7 @@ func agentRows(ctx context.Context, a *cli.App) []agentRow {
 
 func agentTest(a *cli.App) *cobra.Command {
 	var driver string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test NAME",
 		Short: "start an agent in its sandbox and say what is missing",
@@ -119,16 +120,26 @@ a session there. It does not call the model; gander doctor does.`,
 			if err := ag.Check(cmd.Context()); err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
-			return testAgent(cmd.Context(), a, ag, driver)
+			return testAgent(cmd.Context(), a, ag, driver, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&driver, "sandbox", "", "auto, local, docker or off (default: the configuration's, else auto)")
 	a.WeakerFlag(cmd)
+	cli.JSONFlag(cmd, &asJSON)
 	cli.CompleteFlag(cmd, "sandbox", cli.SandboxChoices()...)
 	return cmd
 }
 
-func testAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, driver string) error {
+// tested holds what gander agent test has found.
+type tested struct {
+	Name     string   `json:"name"`
+	Millis   int64    `json:"durationMs"`
+	Mode     string   `json:"mode,omitempty"`
+	Model    string   `json:"model,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+func testAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, driver string, asJSON bool) error {
 	w := wire.New(a)
 	model, err := w.Ways.OpenModel(confine.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.Log.Warn(text) }})
 	if err != nil {
@@ -143,14 +154,24 @@ func testAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, driver string)
 	}
 	defer done()
 	state := sess.State()
-	fmt.Fprintf(a.Out, "%s opened a session in its sandbox after %s\n", ag.Name(), cli.RoundDuration(time.Since(started)))
+	found := tested{Name: ag.Name(), Millis: time.Since(started).Milliseconds(), Warnings: state.Notices}
 	if m := state.Modes; m != nil {
-		fmt.Fprintf(a.Out, "mode       %s\n", cli.Printable(m.CurrentModeID))
+		found.Mode = m.CurrentModeID
 	}
 	for _, o := range state.ConfigOptions {
 		if o.Category == acp.CategoryModel {
-			fmt.Fprintf(a.Out, "model      %s\n", cli.Printable(strings.Trim(string(o.CurrentValue), `"`)))
+			found.Model = strings.Trim(string(o.CurrentValue), `"`)
 		}
+	}
+	if asJSON {
+		return a.PrintJSON(found)
+	}
+	fmt.Fprintf(a.Out, "%s opened a session in its sandbox after %s\n", ag.Name(), cli.RoundDuration(time.Since(started)))
+	if found.Mode != "" {
+		fmt.Fprintf(a.Out, "mode       %s\n", cli.Printable(found.Mode))
+	}
+	if found.Model != "" {
+		fmt.Fprintf(a.Out, "model      %s\n", cli.Printable(found.Model))
 	}
 	for _, n := range state.Notices {
 		fmt.Fprintln(a.Out, "warning   ", cli.Printable(n))
