@@ -99,7 +99,7 @@ func (t *task) mkdir(dir int32, addr uint64, mode uint32) answer {
 		}
 		err := unix.Mkdirat(parent, name, mode)
 		if o, there := at.object(); err == nil && there && len(at.dir.trees) > 0 {
-			t.g.made.setFresh(o.inode(), true)
+			t.g.made.setFresh(&o, true)
 		}
 		return err
 	})
@@ -126,7 +126,7 @@ const linkTry = "testing"
 
 // isTry reports whether a link is that one.
 func (t *task) isTry(at *entry, text string) bool {
-	return text == linkTry && t.g.made.isFresh(at.dir.inode()) && (path.Base(at.dir.path) == ".git" || strings.Contains(at.dir.path, "/.git/modules/"))
+	return text == linkTry && t.g.made.isFresh(&at.dir) && (path.Base(at.dir.path) == ".git" || strings.Contains(at.dir.path, "/.git/modules/"))
 }
 
 func (t *task) symlink(target uint64, dir int32, addr uint64) answer {
@@ -161,7 +161,7 @@ func (t *task) unlink(dir int32, addr uint64, flags int) answer {
 		err := unix.Unlinkat(parent, name, flags)
 		if err == nil && there {
 			t.g.made.dropLock(o.inode())
-			t.g.made.setFresh(o.inode(), false)
+			t.g.made.setFresh(&o, false)
 		}
 		return err
 	})

@@ -53,7 +53,7 @@ func (g *Guard) descriptorPath(fd int) (string, error) {
 // inspect looks at what a descriptor stands for.
 func (g *Guard) inspect(fd int) (object, unix.Errno) {
 	var o object
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &o.stat)
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_BTIME|unix.STATX_MNT_ID, &o.stat)
 	if err != nil {
 		return o, unix.EACCES
 	}

@@ -165,7 +165,7 @@ func (g *Guard) putPointer(p *pointer, text []byte) {
 	is := false
 	g.writers(&p.at, func(w Writer, rel string) {
 		if is = is || w.Points(rel); is && err == nil {
-			err = w.AcceptPointer(rel, now, text, g.made.isFresh(dir.inode()))
+			err = w.AcceptPointer(rel, now, text, g.made.isFresh(&dir))
 		}
 	})
 	switch {

@@ -48,10 +48,13 @@ const (
 type ownMade struct {
 	mu    sync.Mutex
 	locks map[inode]int // O_PATH descriptors, so that no other file gets the number
-	dirs  map[inode]bool
+	// dirs holds when they were made: one that is made outside later may get the number.
+	dirs map[inode]unix.StatxTimestamp
 }
 
-func newOwnMade() *ownMade { return &ownMade{locks: map[inode]int{}, dirs: map[inode]bool{}} }
+func newOwnMade() *ownMade {
+	return &ownMade{locks: map[inode]int{}, dirs: map[inode]unix.StatxTimestamp{}}
+}
 
 func (m *ownMade) isLock(i inode) bool {
 	m.mu.Lock()
@@ -60,10 +63,12 @@ func (m *ownMade) isLock(i inode) bool {
 	return ok
 }
 
-func (m *ownMade) isFresh(i inode) bool {
+// isFresh reports whether a directory was made inside. Where a file system does not say when, none was.
+func (m *ownMade) isFresh(dir *object) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.dirs[i]
+	born, ok := m.dirs[dir.inode()]
+	return ok && dir.stat.Mask&unix.STATX_BTIME != 0 && born == dir.stat.Btime
 }
 
 // addLock takes in a lock that was just made.
@@ -92,14 +97,14 @@ func (m *ownMade) dropLock(i inode) {
 }
 
 // setFresh notes that a directory was made inside, or was removed.
-func (m *ownMade) setFresh(i inode, made bool) {
+func (m *ownMade) setFresh(dir *object, made bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case !made:
-		delete(m.dirs, i)
+		delete(m.dirs, dir.inode())
 	case len(m.dirs) < maxMade:
-		m.dirs[i] = true
+		m.dirs[dir.inode()] = dir.stat.Btime
 	}
 }
 
@@ -111,7 +116,7 @@ func (m *ownMade) close() {
 
 // object identifies the file at an entry now.
 func (e *entry) object() (o object, ok bool) {
-	err := unix.Statx(e.parent, e.bare(), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &o.stat)
+	err := unix.Statx(e.parent, e.bare(), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &o.stat)
 	return o, err == nil
 }
 
@@ -128,8 +133,8 @@ func (g *Guard) isFresh(o *object) bool {
 			continue
 		}
 		var dir object
-		err := unix.Statx(unix.AT_FDCWD, filepath.Dir(o.path), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &dir.stat)
-		return err == nil && g.made.isFresh(dir.inode())
+		err := unix.Statx(unix.AT_FDCWD, filepath.Dir(o.path), unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &dir.stat)
+		return err == nil && g.made.isFresh(&dir)
 	}
 	return false
 }
@@ -161,9 +166,9 @@ func (t *tree) mayAnyway(g *Guard, at *entry, dir bool) bool {
 	switch {
 	case at.goes:
 		o, there := at.object()
-		return there && (g.made.isLock(o.inode()) && w.Locks(rel) != "" || g.made.isFresh(at.dir.inode()) && w.MayRemove(rel))
+		return there && (g.made.isLock(o.inode()) && w.Locks(rel) != "" || g.made.isFresh(&at.dir) && w.MayRemove(rel))
 	case at.begins:
-		return !dir && w.Locks(rel) != "" || w.MayBegin(rel, dir, g.made.isFresh(at.dir.inode()))
+		return !dir && w.Locks(rel) != "" || w.MayBegin(rel, dir, g.made.isFresh(&at.dir))
 	}
 	return false
 }

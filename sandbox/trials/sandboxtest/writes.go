@@ -377,6 +377,7 @@ func TestWrites(t *testing.T, newDriver NewDriver, owner int) {
 		}
 		testOpenLock(t, sb, spec.WorkingDir)
 	})
+	t.Run("repositories in the place of directories", func(t *testing.T) { testAgain(t, sb, spec.WorkingDir) })
 	t.Run("a later repository", func(t *testing.T) { testLaterRepository(t, sb, spec.WorkingDir) })
 	for _, a := range writeAttacks() {
 		if !has[a.needs] {
@@ -405,6 +406,20 @@ func testOpenLock(t *testing.T, sb sandbox.Sandbox, project string) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(project, ".git", ".gander-new-*")); len(left) > 0 {
 		t.Errorf("%v is left over", left)
+	}
+}
+
+// testAgain tests that repositories which are made outside are protected although their directories
+// may get the numbers of such that were made inside, and removed outside.
+func testAgain(t *testing.T, sb sandbox.Sandbox, project string) {
+	t.Helper()
+	Run(t, sb, "for i in $(seq 400); do mkdir -p again/$i; done")
+	if out, err := outside(t, project, "rm -rf again; mkdir again; for i in $(seq 40); do git init -q --template= again/$i; done; chmod -R a+rwX again"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	Run(t, sb, "rm -f again/*/.git/config")
+	if left, _ := filepath.Glob(filepath.Join(project, "again", "*", ".git", "config")); len(left) != 40 {
+		t.Errorf("%d of 40 configurations are left", len(left))
 	}
 }
 
