@@ -58,7 +58,7 @@ var strangers = [][]string{
 // below its own. Families of commands, side by side, meet in main only.
 var commandFloors = [][]string{
 	{"cmd/gander"},
-	commandsIn("agents", "conformancecmd", "demo", "doctor", "editor", "mcpcmd", "policycmd", "sandboxcmd", "session", "setup", "unattended"),
+	commandsIn("agents", "conformancecmd", "demo", "doctor", "editor", "mcpcmd", "policycmd", "sandboxcmd", "session", "setup", "skillcmd", "unattended"),
 	commandsIn("install"),
 	commandsIn("wire"),
 	commandsIn("chat"),
@@ -107,7 +107,7 @@ var thirdParty = map[string][]string{
 	"github.com/spf13/cobra":                     {"cmd"},
 	"github.com/spf13/pflag":                     {"cmd"},
 	"github.com/tailscale/hujson":                {"cmd"},
-	"go.yaml.in/yaml/v3":                         {"cmd"},
+	"go.yaml.in/yaml/v3":                         {"sandbox/team/skills", "cmd"}, // SKILL.md has front matter in YAML
 	"golang.org/x/term":                          {"cmd"},
 	"mvdan.cc/sh":                                {"developer/guard", "sandbox/rules/permit"},
 	"github.com/bluekeyes/go-gitdiff":            {"developer/editor"},

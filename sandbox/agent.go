@@ -39,6 +39,20 @@ func ProgramOf(a Agent) string {
 	return a.Name()
 }
 
+// A Skilled agent has skills of its own.
+type Skilled interface {
+	// HomeLinks are links in the home of its sandbox, as those of Spec.
+	HomeLinks() map[string]string
+}
+
+// HomeLinksOf returns the links that an agent has in the home of its sandbox.
+func HomeLinksOf(a Agent) map[string]string {
+	if s, ok := a.(Skilled); ok {
+		return s.HomeLinks()
+	}
+	return nil
+}
+
 // A Reader is an Agent that may have to do without writing to the project.
 type Reader interface {
 	// ReadsOnly reports whether its sandbox shows the project for reading, whatever else is

@@ -8,10 +8,10 @@ import (
 	"path"
 )
 
-// FillHome puts HomeFiles into Home. What is there stays, and nothing in it leads out of it:
-// a sandbox may have had it before.
+// FillHome puts HomeFiles and HomeLinks into Home. Other files that are there stay, and nothing
+// in it leads out of it: a sandbox may have had it before.
 func (s Spec) FillHome() error {
-	if s.Home == "" || len(s.HomeFiles) == 0 {
+	if s.Home == "" || len(s.HomeFiles)+len(s.HomeLinks) == 0 {
 		return nil
 	}
 	root, err := os.OpenRoot(s.Home)
@@ -22,6 +22,11 @@ func (s Spec) FillHome() error {
 	for name, text := range s.HomeFiles {
 		if err := fill(root, name, text); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("writing %s into the sandbox's home: %w", name, err)
+		}
+	}
+	for name, target := range s.HomeLinks {
+		if err := link(root, name, target); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("linking %s in the sandbox's home: %w", name, err)
 		}
 	}
 	return nil
@@ -37,4 +42,16 @@ func fill(root *os.Root, name string, text []byte) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
+}
+
+func link(root *os.Root, name, target string) error {
+	if old, err := root.Readlink(name); err == nil && old != target {
+		if err := root.Remove(name); err != nil {
+			return err
+		}
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return root.Symlink(target, name)
 }

@@ -56,6 +56,9 @@ type Spec struct {
 	// HomeFiles are put into Home where nothing is at their places, which are relative to it
 	// and have slashes: settings that the sandbox has a copy of.
 	HomeFiles map[string][]byte
+	// HomeLinks are symbolic links in Home: by their places, as those of HomeFiles, the absolute
+	// paths that they lead to inside. A link that is there already gets the new target.
+	HomeLinks map[string]string
 	// Files appear at their absolute paths inside, read-only, in the place of what is there.
 	Files map[string][]byte
 	// Mounts are further host files and directories that appear at the same

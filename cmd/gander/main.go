@@ -28,6 +28,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/sandboxcmd"
 	"gander.dev/gander/cmd/gander/internal/session"
 	"gander.dev/gander/cmd/gander/internal/setup"
+	"gander.dev/gander/cmd/gander/internal/skillcmd"
 	"gander.dev/gander/cmd/gander/internal/unattended"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/drivers/docker"
@@ -99,6 +100,7 @@ yours, no network but the model, no key inside, nothing left behind.`,
 		mcpcmd.Command(a),
 		session.Command(a),
 		agents.Command(a, editor.RunCommand(a)), agents.ProviderCommand(a),
+		skillcmd.Command(a),
 		unattended.ServeCommand(a), unattended.LoopCommand(a),
 		sandboxcmd.Command(a),
 		policycmd.Command(a),

@@ -75,6 +75,7 @@ var table = map[string]row{
 	"TestModelIsNotAllowed": {in(gooseLocal), all},
 	"TestStorms":            {in(gooseLocal, opencodeLocal), all},
 	"TestProjectMoves":      {in(gooseLocal), all},
+	"TestSkills":            {in(gooseLocal, opencodeLocal, gooseDocker), all},
 	"TestCanaries":          {in(gooseLocal), all},
 	"TestGitIsHidden":       {in(gooseLocal, gooseDocker), all},
 	// Loops: those of TestLoops and TestPage run side by side, two by two.

@@ -177,6 +177,12 @@ func (p *Place) Fit(home string) (sandbox.Spec, error) {
 		spec.HomeFiles = map[string][]byte{}
 	}
 	maps.Copy(spec.HomeFiles, p.Policy.Settings.Files)
+	links := maps.Clone(p.Policy.HomeLinks)
+	if links == nil {
+		links = map[string]string{}
+	}
+	maps.Copy(links, spec.HomeLinks)
+	spec.HomeLinks = links
 	spec.Files = p.Policy.Files
 	spec.Mounts = slices.Concat(spec.Mounts, p.Policy.mounts(spec.ReadOnly))
 	spec.Doors = slices.Concat(p.doors, spec.Doors)

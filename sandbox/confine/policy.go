@@ -22,6 +22,8 @@ type Policy struct {
 	Env    []string
 	// HomeFiles are put into the home inside besides those of Settings.
 	HomeFiles map[string][]byte
+	// HomeLinks are links in the home inside, besides the agent's own, which count first.
+	HomeLinks map[string]string
 	// Files are at their absolute paths inside.
 	Files map[string][]byte
 	// Settings are the person's of git that count inside.

@@ -231,7 +231,7 @@ func (b *backend) makeSandbox(ctx context.Context, p *confine.Place) (sandbox.Sa
 func (b *backend) spec() sandbox.Spec {
 	s := b.s
 	spec := sandbox.Spec{
-		ID: s.sandboxID(b.agent), WorkingDir: s.cwd, ReadOnly: b.reads, Mounts: slices.Clone(b.agent.Mounts()),
+		ID: s.sandboxID(b.agent), WorkingDir: s.cwd, ReadOnly: b.reads, Mounts: slices.Clone(b.agent.Mounts()), HomeLinks: sandbox.HomeLinksOf(b.agent),
 		Labels: map[string]string{"agent": b.agent.Name(), "program": sandbox.ProgramOf(b.agent), "session": string(s.id)},
 	}
 	for _, d := range s.dirs {

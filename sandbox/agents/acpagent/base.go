@@ -31,6 +31,8 @@ type Settings struct {
 	Model, Mode string
 	// Mounts are the host paths the program needs, such as its own directory.
 	Mounts []sandbox.Mount
+	// HomeLinks are links in the home inside, to skills of the agent's own.
+	HomeLinks map[string]string
 	// Instructions are put in front of the first prompt of a conversation.
 	Instructions string
 	// ReadOnly has the sandbox show the project for reading.
@@ -74,6 +76,15 @@ func (b *Base) Program() string { return b.program }
 func (b *Base) Check(context.Context) error {
 	_, err := b.settings()
 	return err
+}
+
+// HomeLinks implements sandbox.Skilled.
+func (b *Base) HomeLinks() map[string]string {
+	s, err := b.settings()
+	if err != nil {
+		return nil // Open says it
+	}
+	return s.HomeLinks
 }
 
 // Mounts implements sandbox.Agent.

@@ -234,7 +234,7 @@ func (in *incarnation) doors() []sandbox.Door {
 func (in *incarnation) spec() sandbox.Spec {
 	k, run := in.k, in.k.asked()
 	return sandbox.Spec{
-		ID: k.dir.SandboxID(), WorkingDir: run.Workspace, ReadOnly: sandbox.ReadsOnly(k.o.Agent), Mounts: k.o.Agent.Mounts(),
+		ID: k.dir.SandboxID(), WorkingDir: run.Workspace, ReadOnly: sandbox.ReadsOnly(k.o.Agent), Mounts: k.o.Agent.Mounts(), HomeLinks: sandbox.HomeLinksOf(k.o.Agent),
 		Labels: map[string]string{"agent": run.Agent, "program": sandbox.ProgramOf(k.o.Agent), "session": run.SessionID, RunLabel: run.RunID, SessionLabel: run.SessionID},
 	}
 }

@@ -36,6 +36,7 @@ type Config struct {
 	// Toolchains has sandboxes show the person's compilers, interpreters and their managers
 	// that are below the home.
 	Toolchains bool `json:"toolchains"`
+	Skills     Skills `json:"skills"`
 	// Permissions is which of an agent's questions the person is asked: all, all but
 	// those about reading, or none; the last two where the sandbox isolates.
 	Permissions string `json:"permissions" enum:"ask,reads,all"`
@@ -166,6 +167,12 @@ type Reset struct {
 	IdleMinutes int64 `json:"idleMinutes"`
 }
 
+// Skills says which of the person's skills sandboxes show.
+type Skills struct {
+	// User has them show those of ~/.agents/skills and ~/.claude/skills.
+	User bool `json:"user"`
+}
+
 // Runs says how many run traces are kept, and how long; 0 days is for ever.
 type Runs struct {
 	Keep    int64 `json:"keep"`
@@ -177,6 +184,7 @@ func defaults() *Config {
 		Agent:          agents.Default(),
 		Tools:          "native",
 		Toolchains:     true,
+		Skills:         Skills{User: true},
 		Permissions:    "ask",
 		Log:            Log{Level: "warn"},
 		Sandbox:        Sandbox{Driver: "auto", Pool: 1},

@@ -37,6 +37,7 @@ func whyNot() [][2]string {
 		{"agents.*.env.*", "a project must not choose what runs on this machine"},
 		{"sandbox.*", "a project must not choose what its sandbox is and sees"},
 		{"toolchains", "a project must not choose what its sandbox is and sees"},
+		{"skills.*", "a project must not choose what its sandbox is and sees"},
 		{"permissions", "a project must not choose what an agent may do without asking"},
 		{"sessions.*", "conversations belong to the person, not to a project"},
 		{"sessions.*.*", "conversations belong to the person, not to a project"},

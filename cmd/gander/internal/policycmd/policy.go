@@ -21,6 +21,7 @@ import (
 	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sandbox/rules/toolchains"
+	"gander.dev/gander/sandbox/team/skills"
 )
 
 // Command returns the command gander policy.
@@ -104,6 +105,8 @@ type shownPolicy struct {
 	Git shownGit `json:"gitSettings"`
 	// Toolchains are those of the person's that sandboxes show.
 	Toolchains shownToolchains `json:"toolchains"`
+	// Skills are those that sandboxes show; an agent's own are not among them.
+	Skills []skills.Skill `json:"skills"`
 	// Authorities are the files of certificates that the person's variables name.
 	Authorities []wire.Authorities `json:"certificates"`
 	Unkept      string             `json:"unkept,omitempty"` // as of an explanation
@@ -159,6 +162,7 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	s.Authorities = append([]wire.Authorities{}, wire.FindAuthorities(cfg, dir)...)
 	tools := cfg.FindToolchains(dir)
 	s.Toolchains = shownToolchains{Shown: append([]toolchains.Place{}, tools.Places...), Unshown: append([]string{}, tools.Unshown...)}
+	s.Skills = append([]skills.Skill{}, cfg.FindSkills("", dir).Skills...)
 	list("readOnlyPaths", e.ReadOnlyPaths)
 	list("environment", e.Environment)
 	list("writes.protect", e.Writes.Protect)
@@ -212,6 +216,9 @@ func (s shownPolicy) print(out io.Writer) error {
 	}
 	for _, dir := range s.Toolchains.Unshown {
 		fmt.Fprintf(&text, "%-18s %s: no toolchain that gander knows; policy.readOnlyPaths shows it\n", "PATH, not shown", cli.Printable(dir))
+	}
+	for _, skill := range s.Skills {
+		fmt.Fprintf(&text, "%-18s %-28s %s\n", "skill", skill.ID, cli.Printable(skill.Source))
 	}
 	if len(s.Refused) > 0 {
 		fmt.Fprintf(&text, "\n%s asks for more; see gander policy check.\n", cli.Printable(filepath.Join(s.Project, config.ProjectFile)))

@@ -31,6 +31,7 @@ type Place struct {
 	Purpose string
 	Labels  map[string]string
 	Mounts  []sandbox.Mount
+	links   map[string]string // in its home
 	doors   []sandbox.Door
 	Quiet   bool   // what rules refuse is expected
 	Leaked  func() // called before the sandbox is closed because content of a closed file was about to leave; may be nil
@@ -59,7 +60,7 @@ func OpenSandbox(ctx context.Context, a *cli.App, p Place) (*confine.Place, func
 	using, stop := context.WithCancel(context.WithoutCancel(ctx))
 	in, err := confine.Open(ctx, confine.Request{
 		Terms: w.Ways, Driver: d, StateDir: a.Config.Home, Log: a.Log, NoModel: true, Named: true, Denied: denials(ctx, a, p),
-		Spec: sandbox.Spec{ID: p.Name, WorkingDir: p.CWD, Home: filepath.Join(dir, "home"), Mounts: p.Mounts, Doors: p.doors, Labels: labels},
+		Spec: sandbox.Spec{ID: p.Name, WorkingDir: p.CWD, Home: filepath.Join(dir, "home"), Mounts: p.Mounts, HomeLinks: p.links, Doors: p.doors, Labels: labels},
 		Way: confine.Way{
 			WorkingDir: p.CWD, Context: using, Leaks: leaksOf(using, a, w, p, stop),
 			// A connection that was allowed is no reason to worry, and to be seen all the same.

@@ -3,6 +3,7 @@ package wire
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"gander.dev/gander/cmd/gander/internal/config"
@@ -11,6 +12,7 @@ import (
 	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sandbox/rules/project"
+	"gander.dev/gander/sandbox/team/skills"
 )
 
 // Unkept says that what a policy closes is open on a system; empty where a sandbox
@@ -48,6 +50,8 @@ func (w *Wiring) Policy(dir string) (confine.Policy, error) {
 			p.Files[a.Path] = a.text
 		}
 	}
+	mounts, links := showSkills(cfg.FindSkills("", dir).Skills)
+	p.Mounts, p.HomeLinks = append(p.Mounts, mounts...), links
 	for _, path := range e.ReadOnlyPaths {
 		if !slices.Contains(person.Policy.ReadOnlyPaths, path) {
 			p.Mounts = append(p.Mounts, sandbox.Mount{Path: path})
@@ -77,6 +81,20 @@ func GitPlace(cfg *config.Config, dir string, agree bool) gitconfig.Place {
 		Project: dir, Private: []string{cfg.Home}, Homes: project.Homes(),
 		Known: func(stores []string) []string { return cfg.TrustStore().Stores(dir, stores, agree) },
 	})
+}
+
+// showSkills returns what shows skills in a sandbox: each folder for reading, and a link to it
+// where agents look for skills.
+func showSkills(found []skills.Skill) (mounts []sandbox.Mount, links map[string]string) {
+	if runtime.GOOS == "windows" { // which has no links for everybody
+		return nil, nil
+	}
+	links = map[string]string{}
+	for _, s := range found {
+		mounts = append(mounts, sandbox.Mount{Path: s.Dir, Ruled: true})
+		links[s.Home+"/"+s.ID] = s.Dir
+	}
+	return mounts, links
 }
 
 // PermissionsDir returns the directory of the answers that hold for good.

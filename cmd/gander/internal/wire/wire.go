@@ -31,6 +31,7 @@ import (
 	"gander.dev/gander/sandbox/rules/ignore"
 	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sandbox/team/roster"
+	"gander.dev/gander/sandbox/team/skills"
 	"gander.dev/gander/sessions"
 )
 
@@ -316,6 +317,8 @@ func SettingsWith(cfg *config.Config, name string, command []string, endpoint co
 		Mode:    own.Mode,
 		Mounts:  outermost(mounts, cfg.Sandbox.ReadOnlyPaths),
 	}
+	skilled, links := showSkills(slices.DeleteFunc(cfg.FindSkills(name).Skills, func(s skills.Skill) bool { return s.Source != "agent "+name }))
+	s.Mounts, s.HomeLinks = append(s.Mounts, skilled...), links
 	return s, employ(cfg, name, &s)
 }
 
