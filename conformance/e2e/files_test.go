@@ -87,6 +87,12 @@ func testBuffers(t *testing.T, w *world, edit func(path, old, new string) step) 
 		t.Errorf("the closed file: %q, on the disk %q", turn.text(), w.read(project+"/.env"))
 	}
 
+	latin := w.write(project, "latin.txt", "caf\xe9 before\n") // which this editor shows with U+FFFD
+	turn = s.prompt(script(t, edit(latin, "before", "after"), step{"text": "{{last_tool_result}}"})).done("end_turn")
+	if got := w.read(latin); got != "caf\xe9 before\n" && got != "caf\xe9 after\n" || strings.Contains(b.text(latin), "\ufffd") || !strings.Contains(turn.text(), "not UTF-8") {
+		t.Errorf("the file that is not UTF-8 holds %q, the buffer %q; the agent was told %q", got, b.text(latin), turn.text())
+	}
+
 	for _, protected := range []string{".envrc", "deploy/run.sh"} { // by gander, and by the policy of the person
 		turn = s.prompt(script(t, edit(project+"/"+protected, "theirs", "the agent's"), step{"text": "{{last_tool_result}}"})).done("end_turn")
 		if got := w.read(project + "/" + protected); got != "theirs\n" {
@@ -111,7 +117,7 @@ func testBuffers(t *testing.T, w *world, edit func(path, old, new string) step) 
 	defer b.mu.Unlock()
 	for _, asked := range b.asked {
 		reads := strings.HasPrefix(asked, "fs/read_text_file ")
-		if !strings.HasSuffix(asked, project+"/a.txt") && !(reads && (strings.HasSuffix(asked, "/.envrc") || strings.HasSuffix(asked, "/deploy/run.sh"))) {
+		if !strings.HasSuffix(asked, project+"/a.txt") && !(reads && (strings.HasSuffix(asked, "/latin.txt") || strings.HasSuffix(asked, "/.envrc") || strings.HasSuffix(asked, "/deploy/run.sh"))) {
 			t.Errorf("the editor was asked: %s", asked)
 		}
 	}

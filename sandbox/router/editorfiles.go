@@ -320,7 +320,28 @@ func (b *backend) readEditor(ctx context.Context, path string) (text string, err
 	if err == nil && len(text) > maxText {
 		return "", fmt.Errorf("%s has %d bytes in the editor, more than the %d that pass", path, len(text), maxText)
 	}
-	return text, err
+	if err == nil {
+		err = b.lossless(ctx, path, text)
+	}
+	if err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+// errNotUTF8 says why a file is neither read nor written as text.
+var errNotUTF8 = errors.New("it is not UTF-8 text, and its bytes would be damaged; change it with a command, as sed or python")
+
+// lossless fails when a text has the mark in it of bytes that an editor could not read, and
+// the file on the disk is not UTF-8: written back, those bytes would be gone.
+func (b *backend) lossless(ctx context.Context, path, text string) error {
+	if !strings.ContainsRune(text, utf8.RuneError) {
+		return nil
+	}
+	if _, err := b.readInside(ctx, path); errors.Is(err, errNotUTF8) {
+		return err
+	}
+	return nil
 }
 
 // writeEditor has the editor change a file, or is errNotEditors. That is also when the text
@@ -331,6 +352,9 @@ func (b *backend) writeEditor(ctx context.Context, path, text string) error {
 	}
 	if len(text) > maxText {
 		return fmt.Errorf("the text has %d bytes, more than the %d that pass", len(text), maxText)
+	}
+	if err := b.lossless(ctx, path, text); err != nil {
+		return err
 	}
 	err := b.reach(ctx, path, true, func(ctx context.Context, real string) error {
 		_, err := b.s.r.client.Request(ctx, methodWriteTextFile, map[string]any{"sessionId": b.s.id, "path": real, "content": text})
@@ -435,7 +459,7 @@ func (b *backend) readInside(ctx context.Context, path string) (text string, err
 	case len(text) > maxText:
 		return "", fmt.Errorf("%s has more than %d bytes", path, maxText)
 	case !utf8.ValidString(text):
-		return "", fmt.Errorf("%s is not text", path)
+		return "", fmt.Errorf("%s: %w", path, errNotUTF8)
 	}
 	return text, nil
 }
