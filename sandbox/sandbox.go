@@ -347,6 +347,13 @@ type Ported interface {
 	CarryPort(ctx context.Context, port int, conn net.Conn) error
 }
 
+// A Toucher is a Sandbox that notes which files something inside may have changed.
+type Toucher interface {
+	// Touched reports that of files of the project and of ruled Mounts, by their absolute paths
+	// without links, since the sandbox was made. It fails where that is not known.
+	Touched(ctx context.Context, paths []string) ([]bool, error)
+}
+
 // Mark is a moment in the life of a sandbox.
 type Mark uint64
 

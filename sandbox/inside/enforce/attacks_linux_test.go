@@ -242,7 +242,7 @@ func perform(a attack, dir string) report {
 
 // work is a use by its name.
 func work(name string) func(string) ([]byte, error) {
-	for _, some := range []map[string]func(string) ([]byte, error){uses(), stuckUses(), streakUses(), fifoUses(), renameUses(), traceUses(), publicUses(), programUses(), exchangeUses()} {
+	for _, some := range []map[string]func(string) ([]byte, error){uses(), stuckUses(), streakUses(), fifoUses(), renameUses(), traceUses(), publicUses(), programUses(), exchangeUses(), touchedUses()} {
 		if use := some[name]; use != nil {
 			return use
 		}

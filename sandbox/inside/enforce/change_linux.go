@@ -178,6 +178,8 @@ func (t *task) rename(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64
 	if e != 0 {
 		return done(e)
 	}
+	t.g.touches(from, true)
+	t.g.touches(to, true)
 	if a, handled := t.replace(from, to, flags); handled {
 		return a
 	}

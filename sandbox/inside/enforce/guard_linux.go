@@ -89,6 +89,7 @@ type Guard struct {
 	tracing                  tracing
 	made                     *ownMade
 	pointers                 pointers
+	touched                  touched
 }
 
 // New prepares a Guard. The trees must exist.

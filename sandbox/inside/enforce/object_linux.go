@@ -115,6 +115,9 @@ func (t *task) permitObject(o *object, write bool) unix.Errno {
 	if len(o.trees) == 0 && t.g.isPrivate(o, o.path) {
 		return unix.EACCES
 	}
+	if write && len(o.trees) > 0 {
+		t.g.touched.add(o.path, false)
+	}
 	return 0
 }
 
@@ -211,6 +214,7 @@ func (t *task) permitProc(path string, write bool) unix.Errno {
 // directory.
 func (t *task) permitName(at *entry, dir bool) unix.Errno {
 	path := at.path()
+	t.g.touches(at, false)
 	if !t.g.mayChange(&at.dir) {
 		if !at.goes && exists(at.parent, at.bare()) {
 			return unix.EEXIST // which the kernel says first, and mkdir -p is content with

@@ -13,6 +13,7 @@ type keeper interface {
 	closed() sandbox.ClosedFiles
 	judge(paths []string) []bool
 	mayWrite(path string) bool
+	touched(paths []string) ([]bool, error)
 	repositories() sandbox.Repositories
 	protectNamed() (sandbox.Repositories, error)
 	closeGit() (rules uint64)
@@ -39,6 +40,17 @@ type mayWriteParams struct {
 type mayWriteResult struct {
 	May bool `json:"may"`
 }
+
+type touchedParams struct {
+	Paths []string `json:"paths"`
+}
+
+type touchedResult struct {
+	Touched []bool `json:"touched"`
+}
+
+// errTouchedTooMuch answers who asks about changes of more files than are noted.
+var errTouchedTooMuch = errors.New("more files were changed inside than are noted")
 
 // closeGitResult has the version of the rules by which openGit may open again.
 type closeGitResult struct {
@@ -83,6 +95,13 @@ func (c *client) judge(p judgeParams) (judgeResult, error) {
 
 func (c *client) mayWrite(p mayWriteParams) (mayWriteResult, error) {
 	return withKeeper(c, func(k keeper) (mayWriteResult, error) { return mayWriteResult{k.mayWrite(p.Path)}, nil })
+}
+
+func (c *client) touched(p touchedParams) (touchedResult, error) {
+	return withKeeper(c, func(k keeper) (r touchedResult, err error) {
+		r.Touched, err = k.touched(p.Paths)
+		return r, err
+	})
 }
 
 func (c *client) protectNamed(struct{}) (sandbox.Repositories, error) {
@@ -139,6 +158,18 @@ func (h *Host) MayWrite(ctx context.Context, path string) (bool, error) {
 		return false, fmt.Errorf("asking whether a file may be written: %w", err)
 	}
 	return r.May, nil
+}
+
+// Touched asks which files something inside may have changed, as sandbox.Toucher says.
+func (h *Host) Touched(ctx context.Context, paths []string) ([]bool, error) {
+	var r touchedResult
+	if err := h.ctl.call(ctx, "touched", touchedParams{paths}, &r); err != nil {
+		return nil, fmt.Errorf("asking what was changed inside: %w", err)
+	}
+	if len(r.Touched) != len(paths) {
+		return nil, fmt.Errorf("asking what was changed inside: %d answers to %d questions", len(r.Touched), len(paths))
+	}
+	return r.Touched, nil
 }
 
 // ProtectNamed protects what git's configuration names, as sandbox.RuleKeeper says.

@@ -202,6 +202,15 @@ func (c *closure) mayWrite(path string) bool {
 	return true
 }
 
+// touched implements keeper.
+func (c *closure) touched(paths []string) ([]bool, error) {
+	touched, known := c.guard.Touched(paths)
+	if !known {
+		return nil, errTouchedTooMuch
+	}
+	return touched, nil
+}
+
 // closedBy says what closes a path of a tree; empty when nothing does.
 func (c *closure) closedBy(tree int, path string) string {
 	for _, dir := range []bool{false, true} {

@@ -211,6 +211,8 @@ func (c *client) handle(m message) (any, error) {
 		return request(c, maySetup, m, c.judge)
 	case "mayWrite":
 		return request(c, maySetup, m, c.mayWrite)
+	case "touched":
+		return request(c, maySetup, m, c.touched)
 	case "protectNamed":
 		return request(c, maySetup, m, c.protectNamed)
 	case "repositories":

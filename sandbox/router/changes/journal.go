@@ -35,6 +35,8 @@ type journal struct {
 	// Staged says that all new content is in the stage, or was: what is missing there
 	// was moved out.
 	Staged bool `json:"staged,omitempty"`
+	// Redo says that the turn is done again, and not undone.
+	Redo bool `json:"redo,omitempty"`
 	// Done says that everything is in place: only what finish does is left.
 	Done bool `json:"done,omitempty"`
 }
@@ -412,12 +414,20 @@ func (t *Tree) mend() error {
 	if !j.Done {
 		return j.rollBack()
 	}
-	if turn, err := t.Turn(j.Turn); err == nil && turn.Undone == nil {
-		now := time.Now()
-		turn.Undone = &now
-		if err := t.writeTurn(turn); err != nil {
+	if turn, err := t.Turn(j.Turn); err == nil && (turn.Undone == nil) != j.Redo {
+		if err := j.mark(turn); err != nil {
 			return err
 		}
 	}
 	return j.finish()
+}
+
+// mark notes that a turn is undone, or done again.
+func (j *journal) mark(turn *Turn) error {
+	turn.Undone = nil
+	if !j.Redo {
+		now := time.Now()
+		turn.Undone = &now
+	}
+	return j.t.writeTurn(turn)
 }

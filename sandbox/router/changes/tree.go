@@ -125,6 +125,10 @@ func (t *Tree) Prepare(ctx context.Context) error {
 
 // Before is a tree before a turn.
 type Before struct {
+	// Whose says, at the end of the turn, who made changes of files, by their absolute paths;
+	// nil: the turn made all.
+	Whose func(paths []string) []Owner
+
 	m *manifest
 }
 
@@ -138,7 +142,7 @@ func (t *Tree) Begin(ctx context.Context) (*Before, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Before{m}, nil
+	return &Before{m: m}, nil
 }
 
 // keepTime is how long a turn that was compared waits to be kept, whatever became of
@@ -157,6 +161,9 @@ func (t *Tree) End(ctx context.Context, b *Before, session, id string) (*Turn, e
 	defer t.mu.Unlock()
 	turn, failed := t.lookAgain(looking, b)
 	turn.ID, turn.Session, turn.Root = id, session, t.o.Root
+	if b != nil && b.Whose != nil {
+		turn.attribute(b.Whose)
+	}
 	if turn.Empty() {
 		return turn, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -100,6 +99,9 @@ type Change struct {
 	// Before and After are what was there; nil is nothing.
 	Before *File `json:"before,omitempty"`
 	After  *File `json:"after,omitempty"`
+	// Unsure says that it is not known whether the turn made the change: another one ran in the
+	// project at the same time.
+	Unsure bool `json:"unsure,omitempty"`
 }
 
 // Heavy is how many files changed in a directory of dependencies or a cache, whose
@@ -135,6 +137,8 @@ type Turn struct {
 	Unknown string `json:"unknown,omitempty"`
 	// Passed says that an undo has refused such a turn: the next one goes to an earlier turn.
 	Passed bool `json:"passed,omitempty"`
+	// Others are files that changed meanwhile and that the turn did not change.
+	Others []Path `json:"others,omitempty"`
 	// Undone is when the turn was undone.
 	Undone *time.Time `json:"undone,omitempty"`
 
@@ -144,7 +148,7 @@ type Turn struct {
 
 // Empty reports that nothing is different, as far as one knows.
 func (t *Turn) Empty() bool {
-	return t.Unknown == "" && len(t.Changes) == 0 && t.More == 0 && len(t.Heavy) == 0 && t.HeadBefore == t.HeadAfter
+	return t.Unknown == "" && len(t.Changes) == 0 && len(t.Others) == 0 && t.More == 0 && len(t.Heavy) == 0 && t.HeadBefore == t.HeadAfter
 }
 
 // Files are the changes without plain directories: what people call changed files.
@@ -176,6 +180,9 @@ func (c *Change) String() string {
 	case a != nil && a.Type != TypeFile:
 		s += " (" + a.Type + ")"
 	}
+	if c.Unsure {
+		s += " (perhaps by another thread)"
+	}
 	return s
 }
 
@@ -197,10 +204,27 @@ func (t *Turn) Notes() []string {
 	for _, n := range t.NotCompared {
 		notes = append(notes, "Not compared: "+n+".")
 	}
+	if len(t.Others) > 0 {
+		notes = append(notes, "Changed meanwhile, and not by this turn: "+named(t.Others)+".")
+	}
 	if t.HeadBefore != t.HeadAfter {
 		notes = append(notes, fmt.Sprintf("HEAD moved from %s to %s: commits and branches stay as they are, whatever is undone.", short(t.HeadBefore), short(t.HeadAfter)))
 	}
 	return notes
+}
+
+// named are the first of some paths.
+func named(paths []Path) string {
+	const most = 10
+	names := make([]string, 0, most)
+	for _, p := range paths[:min(len(paths), most)] {
+		names = append(names, p.String())
+	}
+	text := strings.Join(names, ", ")
+	if n := len(paths) - most; n > 0 {
+		text += " and " + plural(n, "other", "others")
+	}
+	return text
 }
 
 func short(commit string) string {
@@ -217,9 +241,6 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// Host is the absolute path of a change, for an editor.
-func (t *Turn) Host(p Path) string { return path.Join(t.Root, string(p)) }
-
 // Undone says what undoing the change did to the file.
 func (c *Change) Undone() string {
 	switch c.Kind {
@@ -231,4 +252,17 @@ func (c *Change) Undone() string {
 		return fmt.Sprintf("moved %s back to %s", c.Path, c.From)
 	}
 	return "put " + c.Path.String() + " back as it was before the turn"
+}
+
+// Redone says what doing the change again did to the file.
+func (c *Change) Redone() string {
+	switch c.Kind {
+	case Created:
+		return "made " + c.Path.String() + " again"
+	case Deleted:
+		return "removed " + c.Path.String() + " again"
+	case Renamed:
+		return fmt.Sprintf("moved %s to %s again", c.From, c.Path)
+	}
+	return "changed " + c.Path.String() + " again"
 }

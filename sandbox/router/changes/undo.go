@@ -10,36 +10,35 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 )
 
-// A ConflictError says that files are not as the turn left them. Nothing was undone.
+// A ConflictError says that files are not as the turn, or its undo, left them. Nothing was
+// undone, or done again.
 type ConflictError struct {
 	// Paths are the files that are not, sorted.
 	Paths []Path
+	// Redo says that a redo found them.
+	Redo bool
 }
 
 func (e *ConflictError) Error() string {
-	const most = 10
-	names := make([]string, 0, most)
-	for _, p := range e.Paths[:min(len(e.Paths), most)] {
-		names = append(names, p.String())
+	if e.Redo {
+		return fmt.Sprintf("%s changed after the undo, so nothing was done again; put back what changed there, or move those files away, and say /redo again", named(e.Paths))
 	}
-	more := ""
-	if n := len(e.Paths) - most; n > 0 {
-		more = " and " + plural(n, "other", "others")
-	}
-	return fmt.Sprintf("%s%s changed after the turn, so nothing was undone; put back what changed there, or move those files away, and undo again", strings.Join(names, ", "), more)
+	return fmt.Sprintf("%s changed after the turn, so nothing was undone; put back what changed there, or move those files away, and undo again", named(e.Paths))
 }
 
 // ErrNothing says that there is no turn to undo.
 var ErrNothing = errors.New("no turn with changed files is left to undo")
 
-// Undone is what an undo did.
+// ErrNothingUndone says that there is no turn to do again.
+var ErrNothingUndone = errors.New("no turn is undone")
+
+// Undone is what an undo did, or a redo.
 type Undone struct {
 	Turn *Turn
-	// Restored are the changes that were undone.
+	// Restored are the changes that were undone, or done again.
 	Restored []Change
 	// Skipped are sentences about what was not.
 	Skipped []string
@@ -60,21 +59,11 @@ type step struct {
 // place, all is as it was; after that it is carried out. Commits, branches and the index of git
 // stay as they are.
 func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
-	waiting, done := context.WithTimeout(ctx, time.Minute)
-	defer done()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	release, err := t.store.hold(waiting)
+	release, err := t.settle(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if err := t.mend(); err != nil {
-		return nil, fmt.Errorf("ending an undo that was cut short: %w", err)
-	}
-	if err := t.writeTurns(); err != nil {
-		return nil, fmt.Errorf("nothing was undone, as the last turn is not kept: %w", err)
-	}
 	turn, err := t.undoable(session)
 	switch {
 	case err != nil:
@@ -87,6 +76,67 @@ func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 		return nil, errors.Join(t.writeTurn(turn), fmt.Errorf("what the turn of %s changed is not known (%s), so nothing was undone; undo again to put back what an earlier turn changed", turn.Started.Format("15:04:05"), turn.Unknown))
 	}
 	return t.undo(ctx, turn)
+}
+
+// settle takes mu and the store's lock until release is called, ends what was cut short, and
+// writes down the turns that are not yet.
+func (t *Tree) settle(ctx context.Context) (release func(), err error) {
+	waiting, done := context.WithTimeout(ctx, time.Minute)
+	defer done()
+	t.mu.Lock()
+	unlock, err := t.store.hold(waiting)
+	if err != nil {
+		t.mu.Unlock()
+		return nil, err
+	}
+	if err = t.mend(); err != nil {
+		err = fmt.Errorf("ending an undo that was cut short: %w", err)
+	} else if err = t.writeTurns(); err != nil {
+		err = fmt.Errorf("nothing was done, as the last turn is not kept: %w", err)
+	}
+	if err != nil {
+		unlock()
+		t.mu.Unlock()
+		return nil, err
+	}
+	return func() { unlock(); t.mu.Unlock() }, nil
+}
+
+// Redo does again what the last Undo of a session put back. Files that are not as that left
+// them are a [ConflictError]; what holds of Undo holds of it.
+func (t *Tree) Redo(ctx context.Context, session string) (*Undone, error) {
+	release, err := t.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	turns, err := t.session(session)
+	if err != nil {
+		return nil, err
+	}
+	var last *Turn
+	for _, turn := range turns {
+		if turn.Undone != nil && (last == nil || turn.Undone.After(*last.Undone)) {
+			last = turn
+		}
+	}
+	if last == nil {
+		return nil, ErrNothingUndone
+	}
+	u := &Undone{Turn: last}
+	steps := t.plan(u)
+	for i, s := range steps {
+		steps[i].Want, steps[i].Put = s.Put, s.Want
+		if f := s.Want; f != nil && f.Type != TypeDir {
+			if id, err := f.sum(); err != nil || !t.store.has(id) {
+				return nil, fmt.Errorf("nothing was done again, as what %s was after the turn is not kept", s.Path)
+			}
+		}
+	}
+	if err := t.carryOut(ctx, last, steps, true); err != nil {
+		return nil, err
+	}
+	return u, nil
 }
 
 // Undoable is the turn that Undo puts back, or [ErrNothing]. A turn that changed no file,
@@ -117,27 +167,44 @@ func (t *Tree) undo(ctx context.Context, turn *Turn) (*Undone, error) {
 		return nil, fmt.Errorf("the turn changed %d files, more than are kept; use your version control to go back", len(turn.Changes)+turn.More)
 	}
 	u := &Undone{Turn: turn}
-	steps := t.plan(u)
-	if err := t.check(steps); err != nil {
+	if err := t.carryOut(ctx, turn, t.plan(u), false); err != nil {
 		return nil, err
 	}
-	j := &journal{t: t, Turn: turn.ID, Stage: stagePrefix + rand.Text()[:10], Steps: steps}
-	if err := j.run(ctx); err != nil {
-		if mended := j.rollBack(); mended != nil {
-			return nil, fmt.Errorf("%v; and taking back what was already done: %w", err, mended)
+	return u, nil
+}
+
+// carryOut does all of some steps, or none, and notes that the turn is undone or not any more.
+func (t *Tree) carryOut(ctx context.Context, turn *Turn, steps []step, redo bool) error {
+	j := &journal{t: t, Turn: turn.ID, Stage: stagePrefix + rand.Text()[:10], Steps: steps, Redo: redo}
+	err := t.check(steps)
+	if err == nil {
+		if err = j.run(ctx); err != nil {
+			if mended := j.rollBack(); mended != nil {
+				err = fmt.Errorf("%v; and taking back what was already done: %w", err, mended)
+			}
 		}
-		return nil, err
 	}
-	now := time.Now()
-	turn.Undone = &now
-	return u, errors.Join(t.writeTurn(turn), j.finish())
+	if conflict, ok := errors.AsType[*ConflictError](err); ok {
+		conflict.Redo = redo
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(j.mark(turn), j.finish())
 }
 
 // plan says what is to be done, and what cannot be.
 func (t *Tree) plan(u *Undone) []step {
 	var steps []step
+	claims := t.claims(u.Turn)
 	for _, c := range u.Turn.Changes {
-		if why := t.unable(&c); why != "" {
+		why := t.unable(&c)
+		if by := claims[c.Path] + claims[c.From]; why == "" && c.Unsure {
+			why = "whether this turn changed it, or another thread that ran in the project meanwhile, is not known"
+		} else if why == "" && by != "" {
+			why = "the turn of another thread that began at " + by + " changed it, too"
+		}
+		if why != "" {
 			if !c.isDir() {
 				u.Skipped = append(u.Skipped, fmt.Sprintf("%s stays as it is: %s.", c.Path, why))
 			}
@@ -155,10 +222,39 @@ func (t *Tree) plan(u *Undone) []step {
 	for _, h := range u.Turn.Heavy {
 		u.Skipped = append(u.Skipped, fmt.Sprintf("%s stays as it is: its content is not kept.", h.Dir))
 	}
+	if len(u.Turn.Others) > 0 {
+		u.Skipped = append(u.Skipped, fmt.Sprintf("Not by this turn, so that what changed there stays: %s.", named(u.Turn.Others)))
+	}
 	for _, n := range u.Turn.NotCompared {
 		u.Skipped = append(u.Skipped, fmt.Sprintf("Not compared, so that what changed there stays: %s.", n))
 	}
 	return steps
+}
+
+// claims are the files that turns of other sessions changed while a turn ran, each with when
+// that began.
+func (t *Tree) claims(turn *Turn) map[Path]string {
+	claims := map[Path]string{}
+	turns, err := t.session("")
+	if err != nil {
+		t.log.Warn("looking for turns at the same time", "err", err)
+	}
+	for _, other := range turns {
+		if other.Session == turn.Session || other.unread || !other.Started.Before(turn.Ended) || !turn.Started.Before(other.Ended) {
+			continue
+		}
+		for _, c := range other.Changes {
+			if c.isDir() || c.Unsure {
+				continue
+			}
+			for _, p := range []Path{c.Path, c.From} {
+				if p != "" {
+					claims[p] = other.Started.Format("15:04:05")
+				}
+			}
+		}
+	}
+	return claims
 }
 
 // unable says why a change cannot be undone; "" when it can.

@@ -65,6 +65,16 @@ lines'`},
 			if _, err := y.undo(); !errors.Is(err, changes.ErrNothing) {
 				t.Errorf("once more: %v", err)
 			}
+			if tt.name == "a pipe" {
+				return // which is nothing that could be made again
+			}
+			if _, err := y.tree.Redo(t.Context(), "session"); err != nil {
+				t.Fatal(err)
+			}
+			if got := y.state(); got != after {
+				t.Errorf("done again it was\n%sand is\n%s", after, got)
+			}
+			y.undoTo(before)
 		})
 	}
 }
