@@ -16,7 +16,7 @@ func (w *Ways) OpenModel(way Way) (Model, error) {
 		return nil, err
 	}
 	out := w.outlet(way)
-	o := modelOptions(p.Model, out.meter, way.Leaks)
+	o := modelOptions(p.Model, out.meter, way.Leaks, way.Sent)
 	o.Budget = o.Budget.Within(way.Budget)
 	o.Retries = w.o.Retries != nil && w.o.Retries(way.Agent)
 	m := &watchedModel{}
@@ -107,6 +107,7 @@ type modelWatch struct {
 	failure string
 	refused bool      // by the policy
 	at      time.Time // of the failure
+	running map[uint64]time.Time
 }
 
 func (m *modelWatch) see(e gateway.Event) {
@@ -115,6 +116,13 @@ func (m *modelWatch) see(e gateway.Event) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if e.Kind != gateway.Started {
+		delete(m.running, e.Request)
+	} else if m.running == nil {
+		m.running = map[uint64]time.Time{e.Request: e.Time}
+	} else {
+		m.running[e.Request] = e.Time
+	}
 	switch e.Kind {
 	case gateway.Started, gateway.Cancelled, gateway.Aborted:
 	case gateway.Finished:
@@ -122,6 +130,18 @@ func (m *modelWatch) see(e gateway.Event) {
 	default:
 		m.failure, m.refused, m.at = e.Message, e.Kind == gateway.Refused, e.Time
 	}
+}
+
+// Waiting says since when a call waits for the end of its answer, if one does.
+func (m *modelWatch) Waiting() (since time.Time, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, began := range m.running {
+		if !ok || began.Before(since) {
+			since, ok = began, true
+		}
+	}
+	return since, ok
 }
 
 // LastFailure is why the last model call failed, and whether the policy refused it; empty

@@ -90,14 +90,22 @@ func (w *Ways) outlet(way Way) *outlet {
 }
 
 // modelOptions are a policy's rules for model calls.
-func modelOptions(p policy.Model, meter *gateway.Meter, leaks *Leaks) gateway.Options {
+func modelOptions(p policy.Model, meter *gateway.Meter, leaks *Leaks, sent func([]byte)) gateway.Options {
 	prices := map[string]gateway.Price{}
 	for name, price := range p.Prices {
 		prices[name] = gateway.Price(price)
 	}
 	var inspect func([]byte) error
-	if leaks != nil && leaks.On() {
-		inspect = func(body []byte) error { return leaks.Check("a call of the model", body) }
+	if looks := leaks != nil && leaks.On(); looks || sent != nil {
+		inspect = func(body []byte) error {
+			if sent != nil {
+				sent(body)
+			}
+			if !looks {
+				return nil
+			}
+			return leaks.Check("a call of the model", body)
+		}
 	}
 	return gateway.Options{
 		Inspect: inspect,

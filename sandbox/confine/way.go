@@ -32,6 +32,9 @@ type Way struct {
 	Ask func(ctx context.Context, host string, port int) egress.Answer
 	// Leaks looks at what leaves; may be nil.
 	Leaks *Leaks
+	// Sent hears what is in a call of the model, before it goes out; may be nil. It must not
+	// keep it.
+	Sent func(body []byte)
 	// Budget holds for model calls beside the policy's, and Observe, which may be nil,
 	// hears of each.
 	Budget  gateway.Budget

@@ -191,14 +191,14 @@ func TestModelNoticesAreBounded(t *testing.T) {
 func TestModelOptions(t *testing.T) {
 	price := policy.Price{Input: 1, Output: 2, CachedInput: 0.5}
 	p := policy.Model{Allow: []string{"m"}, Remote: true, MaxTokens: 3, MaxCost: 4, Prices: map[string]policy.Price{"m": price}}
-	got := modelOptions(p, nil, nil)
+	got := modelOptions(p, nil, nil, nil)
 	want := gateway.Options{
 		Models: p.Allow, Remote: true, Budget: gateway.Budget{MaxTokens: 3, MaxCost: 4}, Prices: map[string]gateway.Price{"m": gateway.Price(price)},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if modelOptions(policy.Model{}, nil, nil).Remote {
+	if modelOptions(policy.Model{}, nil, nil, nil).Remote {
 		t.Error("the endpoint may reach other hosts by default")
 	}
 }

@@ -51,8 +51,10 @@ type backend struct {
 	before *backend // what it takes the place of; it starts when nothing of that is left
 
 	// Guarded by the session's mu.
-	turn     *turn // the one it answers
-	replaced bool  // the person chose another one
+	turn     *turn           // the one it answers
+	replaced bool            // the person chose another one
+	images   []string        // how the attached images begin that no call of the model has had
+	byEditor map[string]bool // files that the editor has changed for the agent
 }
 
 // start returns the session's backend, and starts one in the background when

@@ -106,9 +106,9 @@ func (c *comparer) ready(ctx context.Context) (*changes.Tree, error) {
 	}
 }
 
-// begin looks at the files before a turn; nil when they cannot be compared, which
-// the person is told once.
-func (c *comparer) begin(t *turn) *changes.Before {
+// begin looks at the files before a turn that a backend answers; nil when they cannot be
+// compared, which the person is told once.
+func (c *comparer) begin(t *turn, b *backend) *changes.Before {
 	if c == nil {
 		return nil
 	}
@@ -119,6 +119,9 @@ func (c *comparer) begin(t *turn) *changes.Before {
 	}
 	if err != nil && t.ctx.Err() == nil {
 		c.failed(err)
+	}
+	if before != nil {
+		before.Whose = b.whose
 	}
 	return before
 }
@@ -399,21 +402,7 @@ func describeTurn(tree *changes.Tree, t *changes.Turn, limit int) string {
 
 // commandUndo is /undo: the last turn that changed files and is not undone.
 func commandUndo(ctx context.Context, call commandCall) (string, error) {
-	tree, err := call.s.files.ready(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := call.s.stillThere(); err != nil {
-		return "", err
-	}
-	hold, stop := context.WithTimeout(ctx, editorTime)
-	defer stop()
-	release, err := call.s.r.holdNames(hold, undoTime)
-	if err != nil {
-		return "", fmt.Errorf("nothing was undone, as files could be moved inside meanwhile (%w); try again, or close the session and say: gander session undo %s", err, call.s.id)
-	}
-	defer release()
-	done, err := tree.Undo(ctx, string(call.s.id))
+	done, err := call.putBack(ctx, "undone", (*changes.Tree).Undo)
 	switch {
 	case errors.Is(err, changes.ErrNothing):
 		return "There is nothing to undo: no turn of this session has changed a file, or all are undone.", nil
@@ -421,18 +410,51 @@ func commandUndo(ctx context.Context, call commandCall) (string, error) {
 		return "", err
 	}
 	call.s.record(call.turn.id, sessions.Changes{Note: "undid the turn " + done.Turn.ID})
-	return describeUndone(done), nil
+	return describeUndone("Undone", done, (*changes.Change).Undone), nil
 }
 
-func describeUndone(done *changes.Undone) string {
+// commandRedo does the turn again that was undone last.
+func commandRedo(ctx context.Context, call commandCall) (string, error) {
+	done, err := call.putBack(ctx, "done again", (*changes.Tree).Redo)
+	switch {
+	case errors.Is(err, changes.ErrNothingUndone):
+		return "There is nothing to do again: no turn of this session is undone.", nil
+	case err != nil:
+		return "", err
+	}
+	call.s.record(call.turn.id, sessions.Changes{Note: "did the turn " + done.Turn.ID + " again"})
+	return describeUndone("Done again", done, (*changes.Change).Redone), nil
+}
+
+// putBack has files changed while nothing inside can rename or link.
+func (call commandCall) putBack(ctx context.Context, what string, do func(*changes.Tree, context.Context, string) (*changes.Undone, error)) (*changes.Undone, error) {
+	tree, err := call.s.files.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := call.s.stillThere(); err != nil {
+		return nil, err
+	}
+	hold, stop := context.WithTimeout(ctx, editorTime)
+	defer stop()
+	release, err := call.s.r.holdNames(hold, undoTime)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was %s, as files could be moved inside meanwhile (%w); try again, or close the session and say: gander session undo %s", what, err, call.s.id)
+	}
+	defer release()
+	return do(tree, ctx, string(call.s.id))
+}
+
+// describeUndone says what an undo or a redo did to each file.
+func describeUndone(what string, done *changes.Undone, said func(*changes.Change) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Undone, the turn of %s:\n", done.Turn.Started.Format("15:04:05"))
+	fmt.Fprintf(&b, "%s, the turn of %s:\n", what, done.Turn.Started.Format("15:04:05"))
 	for i, c := range done.Restored {
 		if i == maxNamedFiles {
 			fmt.Fprintf(&b, "- … and %d more\n", len(done.Restored)-i)
 			break
 		}
-		fmt.Fprintf(&b, "- %s\n", c.Undone())
+		fmt.Fprintf(&b, "- %s\n", said(&c))
 	}
 	for _, s := range done.Skipped {
 		b.WriteString("\n" + s + "\n")

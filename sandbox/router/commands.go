@@ -21,6 +21,8 @@ type command struct {
 	// run returns what to say in the thread. An error is said there, too: it is no
 	// failure of the protocol. It may send updates by call.s while it works.
 	run func(ctx context.Context, call commandCall) (string, error)
+	// atOnce has it answered while a turn runs, and not after it.
+	atOnce bool
 }
 
 // commandCall is a use of a command. No turn of the agent runs meanwhile.
@@ -34,18 +36,21 @@ type commandCall struct {
 // gander's counts.
 func ownCommands() []command {
 	return []command{
-		{"status", "", "What answers here, where, with which limits, and what has been asked", commandStatus},
-		{"agent", "name", "Show or change which agent answers", optionCommand(optionAgent)},
-		{"sandbox", "name", "Show or change where the agent runs", optionCommand(optionSandbox)},
-		{"model", "name", "Show or change the model", optionCommand(optionModel)},
-		{"diff", "all", "What the last turn changed in the project's files, or the whole session", commandDiff},
-		{"undo", "", "Put back the files that the last turn changed", commandUndo},
-		{"reset", "", "Have the agent begin anew; the thread stays", commandReset},
-		{"compact", "", "Have the agent go on with a summary of the older messages", commandCompact},
-		{"prune", "messages", "Have the agent go on with the last messages only", commandPrune},
-		{"export", "markdown or json", "Write the thread to a file", commandExport},
-		{"ports", "open or close, and a port", "Which servers in the sandbox your browser reaches", commandPorts},
-		{"policy", "", "What the agent does not see and cannot do", commandPolicy},
+		{"status", "", "What answers here, where, with which limits, and what has been asked", commandStatus, false},
+		{"agent", "name", "Show or change which agent answers", optionCommand(optionAgent), false},
+		{"sandbox", "name", "Show or change where the agent runs", optionCommand(optionSandbox), false},
+		{"model", "name", "Show or change the model", optionCommand(optionModel), false},
+		{"diff", "all", "What the last turn changed in the project's files, or the whole session", commandDiff, false},
+		{"undo", "", "Put back the files that the last turn changed", commandUndo, false},
+		{"redo", "", "Change the files again that /undo put back", commandRedo, false},
+		{"reset", "", "Have the agent begin anew; the thread stays", commandReset, false},
+		{"compact", "", "Have the agent go on with a summary of the older messages", commandCompact, false},
+		{"prune", "messages", "Have the agent go on with the last messages only", commandPrune, false},
+		{"export", "markdown or json", "Write the thread to a file", commandExport, false},
+		{"ports", "open or close, and a port", "Which servers in the sandbox your browser reaches", commandPorts, false},
+		{"policy", "", "What the agent does not see and cannot do", commandPolicy, false},
+		{"queue", "drop N", "Show the prompts that wait, or take one of them back", commandQueue, true},
+		{"now", "text", "End the turn that runs, keep what it has done, and go on with this", commandNow, true},
 	}
 }
 

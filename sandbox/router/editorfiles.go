@@ -364,6 +364,7 @@ func (b *backend) writeEditor(ctx context.Context, path, text string) error {
 		if err != nil {
 			return fmt.Errorf("the editor did not change %s: %w", real, err)
 		}
+		b.edited(real)
 		return nil
 	})
 	if errors.Is(err, acp.ErrTooLarge) { // nothing was sent

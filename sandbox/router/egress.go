@@ -17,7 +17,7 @@ func (b *backend) way() confine.Way {
 	s := b.s
 	return confine.Way{
 		Session: s.id, WorkingDir: s.cwd, Agent: b.agent.Name(), Context: s.ctx,
-		Notice: s.tell, Ask: b.askHost, Leaks: s.leaks.Leaks,
+		Notice: s.tell, Ask: b.askHost, Leaks: s.leaks.Leaks, Sent: b.sent,
 		Decided: func(t egress.Tally) {
 			s.record("", sessions.Network{Host: t.Host, Port: t.Port, Allowed: t.Allowed, By: t.By, Reason: t.Reason, Times: t.Times})
 		},

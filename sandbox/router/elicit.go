@@ -41,7 +41,9 @@ func (r *relay) elicit(ctx context.Context, t *turn, params json.RawMessage) (an
 		return &acp.CreateElicitationResponse{Action: "cancel"}, nil
 	}
 	r.s.append(sessions.Record{ID: id, TurnID: t.id, Body: sessions.Elicitation{Request: raw}})
+	r.asking.Add(1)
 	resp, err := r.s.r.client.CreateElicitation(ctx, &ask)
+	r.heardPerson()
 	if err != nil {
 		r.s.log.Debug("asking the person", "err", err)
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -47,9 +48,10 @@ type serverWay struct {
 	wg        sync.WaitGroup
 }
 
-// newServerWay begins to pass requests on. tell takes what goes wrong, check says what
-// must not leave, and large bodies need one of places.
-func newServerWay(v *server, tell func(severity, text string), check func(where string, data []byte) error, places *doorway.Places) (*serverWay, error) {
+// newServerWay begins to pass requests on. complain takes what goes wrong: for good when the
+// server does not answer what agents begin with, within patience. check says what must not
+// leave, and large bodies need one of places.
+func newServerWay(v *server, patience time.Duration, complain func(what string, forGood bool), check func(where string, data []byte) error, places *doorway.Places) (*serverWay, error) {
 	target, err := url.Parse(v.URL)
 	if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
 		return nil, fmt.Errorf("the MCP server %s is left out: its address is no URL that begins with http:// or https://", v.Name)
@@ -57,12 +59,6 @@ func newServerWay(v *server, tell func(severity, text string), check func(where 
 	w := &serverWay{
 		listener:  doorway.New("the MCP server "+v.Name, maxServerConns),
 		transport: http.DefaultTransport.(*http.Transport).Clone(),
-	}
-	var once sync.Once
-	complain := func(what string) {
-		once.Do(func() {
-			tell("warning", fmt.Sprintf("The MCP server %s (%s) does not work: %s", v.Name, v.where(), what))
-		})
 	}
 	proxy := &httputil.ReverseProxy{
 		Transport: w.transport, FlushInterval: -1, ErrorLog: log.New(discard{}, "", 0),
@@ -78,14 +74,19 @@ func newServerWay(v *server, tell func(severity, text string), check func(where 
 			if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 				return fmt.Errorf("it sends its client to another address (%s), and gander follows none", resp.Status)
 			}
+			w, _ := resp.Request.Context().Value(waitKey{}).(*wait)
 			if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden || resp.StatusCode >= 500 {
-				complain(resp.Status)
+				complain(resp.Status, resp.StatusCode >= 500 && w != nil)
+			}
+			if w != nil {
+				resp.Body = &answerBody{resp.Body, w}
 			}
 			return nil
 		},
 		ErrorHandler: func(rw http.ResponseWriter, r *http.Request, err error) {
+			w, _ := r.Context().Value(waitKey{}).(*wait)
 			if r.Context().Err() == nil {
-				complain(err.Error())
+				complain(err.Error(), w != nil)
 			}
 			rw.WriteHeader(http.StatusBadGateway)
 		},
@@ -114,6 +115,16 @@ func newServerWay(v *server, tell func(severity, text string), check func(where 
 			}
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if method, id := asked(body); id != "" {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			w := &wait{timer: time.AfterFunc(patience, func() {
+				complain(unanswered(method, patience), true)
+				cancel()
+			})}
+			defer w.timer.Stop()
+			r = r.WithContext(context.WithValue(ctx, waitKey{}, w))
+		}
 		proxy.ServeHTTP(rw, r)
 	}
 	w.server = &http.Server{
@@ -122,6 +133,26 @@ func newServerWay(v *server, tell func(severity, text string), check func(where 
 	}
 	w.wg.Go(func() { _ = w.server.Serve(w.listener) })
 	return w, nil
+}
+
+// wait ends when a server has begun to answer a request.
+type wait struct{ timer *time.Timer }
+
+// waitKey finds a wait in the context of its request.
+type waitKey struct{}
+
+// answerBody ends a wait when an answer begins: comments that keep a stream open are none.
+type answerBody struct {
+	io.ReadCloser
+	w *wait
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF || bytes.IndexByte(p[:n], '{') >= 0 {
+		b.w.timer.Stop()
+	}
+	return n, err
 }
 
 // discard takes what net/http logs: it is said in the session.

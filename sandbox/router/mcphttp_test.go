@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/confine"
@@ -48,7 +49,7 @@ func TestServerWay(t *testing.T) {
 		}
 		return nil
 	}
-	w, err := newServerWay(&v, func(_, text string) { told = append(told, text) }, check, doorway.NewPlaces(1))
+	w, err := newServerWay(&v, time.Minute, func(what string, _ bool) { told = append(told, what) }, check, doorway.NewPlaces(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestServerWay(t *testing.T) {
 		t.Errorf("people are shown %s", v.where())
 	}
 	v.URL += "&move=1"
-	moved, err := newServerWay(&v, func(_, text string) { told = append(told, text) }, check, doorway.NewPlaces(1))
+	moved, err := newServerWay(&v, time.Minute, func(what string, _ bool) { told = append(told, what) }, check, doorway.NewPlaces(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestServerWay(t *testing.T) {
 		t.Errorf("a redirect: %s, told %q", resp.Status, told)
 	}
 	for _, address := range []string{"file:///etc/passwd", "ftp://x/", "nowhere", ""} {
-		if _, err := newServerWay(&server{Name: "x", URL: address}, nil, nil, nil); err == nil {
+		if _, err := newServerWay(&server{Name: "x", URL: address}, time.Minute, nil, nil, nil); err == nil {
 			t.Errorf("%q is taken", address)
 		}
 	}
@@ -145,7 +146,7 @@ func TestServerWayHoldsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		check := func(string, []byte) error { <-release; return errStopped }
-		w, err := newServerWay(&server{Name: "db", URL: "http://127.0.0.1:1/"}, nil, check, doorway.NewPlaces(largeToServers))
+		w, err := newServerWay(&server{Name: "db", URL: "http://127.0.0.1:1/"}, time.Minute, nil, check, doorway.NewPlaces(largeToServers))
 		if err != nil {
 			t.Fatal(err)
 		}

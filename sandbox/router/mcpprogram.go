@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
@@ -42,10 +43,11 @@ func (l *lastWords) String() string {
 }
 
 // run starts a server's program and returns its streams as a connection. done is
-// called when nothing of the program is left. The program begins in a directory of its
+// called when nothing of the program is left, ended with how it ended unless the connection
+// was closed before. The program begins in a directory of its
 // own: many that start others (npx, uvx, python -m) look where they are first, and what
 // is in the project the agent has written.
-func (m *servers) run(ctx context.Context, v *server, done func()) (net.Conn, error) {
+func (m *servers) run(ctx context.Context, v *server, done func(), ended func(how string)) (net.Conn, error) {
 	if !m.s.isOutside(v.Command) {
 		return nil, fmt.Errorf("%s is in a directory that the agent can write, or depends on where it is started; gander runs nothing of the project outside of the sandbox", confine.Printable(v.Command))
 	}
@@ -74,7 +76,7 @@ func (m *servers) run(ctx context.Context, v *server, done func()) (net.Conn, er
 	words := new(lastWords)
 	m.s.work.Go(func() { // the session's backend runs, so nobody waits for work yet
 		defer done()
-		m.carry(v, proc, here, words)
+		m.carry(v, proc, here, words, ended)
 	})
 	return there, nil
 }
@@ -145,37 +147,53 @@ func (s *session) writable(v *server) []string {
 	return found
 }
 
-// carry passes the streams on until one side ends, and ends the other.
-func (m *servers) carry(v *server, proc sandbox.Process, conn net.Conn, words *lastWords) {
+// lastWordsTime bounds how long what a program has said last is waited for, and how it ended.
+const lastWordsTime = 2 * time.Second
+
+// carry passes the streams on until one side ends, and ends the other. ended hears how the
+// program ended, unless the agent has closed its end before.
+func (m *servers) carry(v *server, proc sandbox.Process, conn net.Conn, words *lastWords, ended func(how string)) {
 	var streams sync.WaitGroup
-	left := make(chan struct{}) // closed when the agent has closed its end
+	var first sync.Once // which side ended first
+	byAgent := false
+	over, said, exited := make(chan struct{}), make(chan struct{}), make(chan string, 1)
 	streams.Go(func() {
 		_, _ = io.Copy(io.MultiWriter(m.s.leaks.Stream(v.leak()), proc.Stdin()), conn)
+		first.Do(func() { byAgent = true; close(over) })
 		_ = proc.Stdin().Close()
-		close(left)
 	})
-	streams.Go(func() { _, _ = io.Copy(words, proc.Stderr()) })
+	streams.Go(func() {
+		_, _ = io.Copy(words, proc.Stderr())
+		close(said)
+	})
 	streams.Go(func() {
 		_, _ = io.Copy(conn, proc.Stdout())
+		first.Do(func() { close(over) })
 		_ = conn.Close()
 	})
-	exited := make(chan string, 1)
 	streams.Go(func() {
 		status, err := proc.Wait(context.Background()) // ends with the supervisor at the latest
-		if err != nil {
-			exited <- err.Error()
-			return
-		}
-		exited <- fmt.Sprintf("exit code %d", status.Code)
+		exited <- exitWords(status, err)
+		first.Do(func() { close(over) })
 	})
-	select {
-	case <-left:
-	case how := <-exited:
+	<-over
+	if !byAgent && m.s.ctx.Err() == nil {
+		late := time.After(lastWordsTime)
+		how := "it has closed its output"
 		select {
-		case <-left:
-		case <-m.s.ctx.Done():
-		default:
-			m.s.tell("warning", fmt.Sprintf("The MCP server %s has ended (%s); its tools are gone. Its last words: %s", v.Name, how, words))
+		case how = <-exited:
+		case <-late:
+		}
+		select {
+		case <-said:
+		case <-late:
+		}
+		text := "said nothing"
+		if last := words.String(); last != "" {
+			text = "its last words: " + last
+		}
+		if m.s.ctx.Err() == nil {
+			ended(fmt.Sprintf("has ended (%s; %s)", how, text))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settingTime)
@@ -185,4 +203,15 @@ func (m *servers) carry(v *server, proc sandbox.Process, conn net.Conn, words *l
 	}
 	_ = conn.Close()
 	streams.Wait()
+}
+
+// exitWords says how a program ended.
+func exitWords(status sandbox.ExitStatus, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case status.Signal != "":
+		return "signal " + status.Signal
+	}
+	return fmt.Sprintf("exit code %d", status.Code)
 }

@@ -76,7 +76,7 @@ func TestLeakToAProgram(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				s.servers.carry(&server{Name: "db"}, program, here, new(lastWords))
+				s.servers.carry(&server{Name: "db"}, program, here, new(lastWords), func(string) {})
 			}()
 			for _, piece := range []string{"it is " + canaryToken[:7], canaryToken[7:], " and more"} {
 				_, _ = io.WriteString(there, piece) // an error is what stop is for
@@ -151,8 +151,8 @@ func TestLastWordsWithoutSecrets(t *testing.T) {
 	here, there := net.Pipe()
 	defer there.Close()
 	words := &lastWords{text: []byte("my token is secret-1")}
-	s.servers.carry(&server{Name: "db"}, exited{program}, here, words)
-	r.editor.Wait(t, "the last words", func() bool { return about(r.editor.Updates(id), "Its last words: my token is [hidden]") })
+	s.servers.carry(&server{Name: "db"}, exited{program}, here, words, func(how string) { s.servers.failed(&server{Name: "db"}, how) })
+	r.editor.Wait(t, "the last words", func() bool { return about(r.editor.Updates(id), "its last words: my token is [hidden]") })
 }
 
 // What a program gets as variables can decide what it runs: an answer for one set of
@@ -213,7 +213,7 @@ func TestProgramsAreNotTheProjects(t *testing.T) {
 	}
 	path := strings.Join([]string{project + "/node_modules/.bin", ".", "", "bin", "/usr/bin", elsewhere + "/dir", added, elsewhere}, string(filepath.ListSeparator))
 	start := func(command string) error {
-		_, err := s.servers.run(t.Context(), &server{Name: "db", Command: command, Env: []acp.EnvVariable{{Name: "PATH", Value: path}}}, func() {})
+		_, err := s.servers.run(t.Context(), &server{Name: "db", Command: command, Env: []acp.EnvVariable{{Name: "PATH", Value: path}}}, func() {}, func(string) {})
 		return err
 	}
 	for _, command := range []string{project + "/tool", project + "/real", elsewhere + "/tool", elsewhere + "/dir/any", added + "/any", "./tool", "bin/../tool"} {

@@ -41,7 +41,9 @@ type server struct {
 	URL     string            `json:"url"`
 	Headers []acp.EnvVariable `json:"headers"` // which have the same members
 
-	allowed, refused bool // neither: to be asked. Guarded by the session's mu
+	// The session's mu guards what follows.
+	allowed, refused bool // neither: to be asked
+	health           health
 }
 
 // servers are those of a session.
@@ -234,12 +236,12 @@ func (b *backend) openServers() []sandbox.Door {
 	var doors []sandbox.Door
 	places := doorway.NewPlaces(largeToServers)
 	for i, v := range s.servers.all {
-		if !v.allowed {
+		if !v.allowed || v.health.down {
 			continue
 		}
 		dial := s.servers.program(v)
 		if v.URL != "" {
-			way, err := newServerWay(v, s.tell, s.leaks.Check, places)
+			way, err := newServerWay(v, s.servers.patience(v), b.complains(v), s.leaks.Check, places)
 			if err != nil {
 				b.s.work.Go(func() { s.notice("warning", err.Error()) }) // tell takes mu
 				continue
@@ -283,12 +285,16 @@ func (m *servers) program(v *server) func(context.Context) (net.Conn, error) {
 		default:
 			return nil, fmt.Errorf("%d programs of the MCP server %s run already", maxPrograms, v.Name)
 		}
-		conn, err := m.run(ctx, v, func() { <-slots })
+		conn, err := m.run(ctx, v, func() { <-slots }, func(how string) { m.failed(v, how) })
 		if err != nil {
 			<-slots
-			m.s.tell("warning", fmt.Sprintf("The MCP server %s could not be started: %v", v.Name, err))
+			m.failed(v, "could not be started: "+err.Error())
+			return nil, err
 		}
-		return conn, err
+		m.s.mu.Lock()
+		patience := m.patience(v)
+		m.s.mu.Unlock()
+		return watchAnswers(conn, patience, func(method string) { m.failed(v, unanswered(method, patience)) }), nil
 	}
 }
 

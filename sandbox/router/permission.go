@@ -83,6 +83,14 @@ func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissio
 	return r.s.keep(q, r.ask(ctx, t, &ask)), nil
 }
 
+// heardPerson notes that the person has answered a question: the agent goes on from here.
+func (r *relay) heardPerson() {
+	r.asking.Add(-1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noticed()
+}
+
 // ask puts a question of a turn to the person, whatever the outcome, and records
 // both. A cancelled turn answers its questions.
 func (r *relay) ask(ctx context.Context, t *turn, ask *acp.RequestPermissionRequest) *acp.RequestPermissionResponse {
@@ -93,7 +101,9 @@ func (r *relay) ask(ctx context.Context, t *turn, ask *acp.RequestPermissionRequ
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(t.ctx, stop)()
+	r.asking.Add(1)
 	resp, err := r.s.r.client.RequestPermission(ctx, ask)
+	r.heardPerson()
 	if err != nil {
 		r.s.log.Debug("asking for permission", "err", err)
 	}

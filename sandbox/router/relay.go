@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/outbound/doorway"
@@ -35,6 +37,9 @@ type relay struct {
 	was   wholeTexts         // what the turn found and has written as a whole
 	use   shownUse
 	heard heard
+
+	latest time.Time    // of the last update of the turn
+	asking atomic.Int32 // questions that wait for the person
 }
 
 func newRelay(b *backend) *relay {
@@ -50,6 +55,7 @@ func (r *relay) begin(t *turn, before *changes.Before) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn, r.ctx, r.shown, r.heard = t, ctx, shownDiffs{}, heard{}
+	r.noticed()
 	r.was = wholeTexts{files: r.s.files, before: before, written: map[string]*string{}}
 	r.stop = func() { detach(); cancel() }
 }
@@ -130,6 +136,7 @@ func (r *relay) stateChanged(kind string, update json.RawMessage) {
 func (r *relay) pass(kind string, n *acp.SessionNotification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.noticed()
 	if r.s.leaks.update(kind, n.Update) != nil {
 		return // a turn that runs ends
 	}

@@ -62,6 +62,8 @@ type Router struct {
 	mu        sync.Mutex
 	sessions  map[acp.SessionID]*session
 	attached  map[acp.SessionID]*attachment // the sessions of loops
+	working   map[*session]bool             // a turn of theirs runs
+	crowded   map[*session]bool             // and while it did, one of another in the same project
 	populated []*backend                    // something may run in their sandboxes; in this order names are held
 }
 
@@ -69,6 +71,12 @@ type Router struct {
 func New(client *acp.ClientConn, o Options) *Router {
 	if o.CancelDeadline == 0 {
 		o.CancelDeadline = 2 * time.Second
+	}
+	if o.ServerPatience == 0 {
+		o.ServerPatience = 10 * time.Second
+	}
+	if o.Silence == 0 {
+		o.Silence = time.Minute
 	}
 	if o.SlowStart == 0 {
 		o.SlowStart = time.Second
@@ -92,7 +100,7 @@ func New(client *acp.ClientConn, o Options) *Router {
 		o.LoopEvery = 2 * time.Second
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	r := &Router{opts: o, client: client, log: o.Log, ctx: ctx, stop: stop, sessions: map[acp.SessionID]*session{}, attached: map[acp.SessionID]*attachment{}}
+	r := &Router{opts: o, client: client, log: o.Log, ctx: ctx, stop: stop, sessions: map[acp.SessionID]*session{}, attached: map[acp.SessionID]*attachment{}, working: map[*session]bool{}, crowded: map[*session]bool{}}
 	r.spares = &spares{r: r}
 	return r
 }
@@ -384,8 +392,10 @@ func (r *Router) Prompt(ctx context.Context, req *acp.PromptRequest) (*acp.Promp
 	if err := s.asAliased(ctx, meta); err != nil {
 		return nil, err
 	}
-	t := s.enqueue(ctx, req.Prompt)
-	t.prompt = s.withoutClosed(req.Prompt)
+	t := s.admit(ctx, s.withoutClosed(req.Prompt))
+	if t == nil {
+		return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+	}
 	t.fresh = meta.fresh
 	acp.AfterReply(ctx, func() { s.titled(context.WithoutCancel(ctx)) })
 	acp.AfterReply(ctx, t.dequeue)

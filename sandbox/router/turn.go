@@ -69,6 +69,16 @@ func (t *turn) dequeue() {
 	}
 }
 
+// isOver reports whether nothing of the turn runs any more.
+func (t *turn) isOver() bool {
+	select {
+	case <-t.finished:
+		return true
+	default:
+		return false
+	}
+}
+
 // cancelTurns cancels the running turn and the waiting ones, for a cause.
 func (s *session) cancelTurns(cause error) {
 	s.mu.Lock()
@@ -156,6 +166,7 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	if t.ctx.Err() != nil {
 		return nil, t.ctx.Err()
 	}
+	t.giveBack()
 	b, err := t.awaitBackend()
 	if err != nil {
 		return nil, err
@@ -176,10 +187,12 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 		return nil, acp.Internal(fmt.Sprintf("the agent was not asked: %v", err), nil)
 	}
 	b.place.Model.Proceed()
-	before := t.s.files.begin(t)
+	t.s.r.beginWork(t.s)
+	defer t.s.r.endWork(t.s)
+	before := t.s.files.begin(t, b)
 	b.relay.begin(t, before)
 	t.s.showPending(t.ctx)
-	prompt := t.withHistory(b)
+	prompt := t.attachments(b, t.withHistory(b))
 	<-kept                  // whatever the agent does, it is known what it was asked for
 	if t.ctx.Err() != nil { // the cancel might reach the agent before the prompt
 		b.relay.end("")
@@ -188,6 +201,7 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	t.given(b)
 	resp, err := t.ask(b, mark, prompt)
 	t.known(b)
+	defer func() { t.heal(b, prompt, err) }()
 	if err == nil && t.ctx.Err() == nil {
 		b.sayWordless(resp)
 	}
@@ -209,6 +223,10 @@ func (t *turn) ask(b *backend, mark sandbox.Mark, prompt []acp.ContentBlock) (*a
 		resp, err := b.conv.Prompt(b.ctx, prompt)
 		answered <- answer{resp, err}
 	})
+	watching, over := context.WithCancel(t.ctx)
+	watched := make(chan struct{})
+	go func() { defer close(watched); t.watchSilence(watching, b) }()
+	defer func() { over(); <-watched }()
 	select {
 	case a := <-answered:
 		if t.ctx.Err() == nil {

@@ -213,7 +213,7 @@ func (t *Turn) Notes() []string {
 	return notes
 }
 
-// named are the first of some paths.
+// named returns the first of some paths.
 func named(paths []Path) string {
 	const most = 10
 	names := make([]string, 0, most)

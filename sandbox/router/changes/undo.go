@@ -231,7 +231,7 @@ func (t *Tree) plan(u *Undone) []step {
 	return steps
 }
 
-// claims are the files that turns of other sessions changed while a turn ran, each with when
+// claims returns the files that turns of other sessions changed while a turn ran, each with when
 // that began.
 func (t *Tree) claims(turn *Turn) map[Path]string {
 	claims := map[Path]string{}

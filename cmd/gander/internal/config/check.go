@@ -31,6 +31,12 @@ func (d *decoder) check(c *Config) {
 	}
 	d.checkKey(c)
 	d.checkHeaders(c)
+	if t := time.Duration(c.MCP.Patience); d.wasSet("mcp.patience") && (t < time.Second || t > 30*time.Second) {
+		d.failAt("mcp.patience", fmt.Errorf("%v is out of range; want 1s to 30s", t))
+	}
+	if t := time.Duration(c.Silence); d.wasSet("silence") && (t < 5*time.Second || t > time.Hour) {
+		d.failAt("silence", fmt.Errorf("%v is out of range; want 5s to 1h", t))
+	}
 	if d.wasSet("cancelDeadline") {
 		if t := time.Duration(c.CancelDeadline); t < 100*time.Millisecond || t > time.Minute {
 			d.failAt("cancelDeadline", fmt.Errorf("%v is out of range; want 100ms to 1m", t))

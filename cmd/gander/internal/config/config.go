@@ -51,6 +51,9 @@ type Config struct {
 	// CancelDeadline is how long a cancelled agent may take to answer before it
 	// is ended, from 100ms to 1m.
 	CancelDeadline Duration `json:"cancelDeadline"`
+	// Silence is after how long without a word of the agent a turn says who is waited for,
+	// from 5s to 1h.
+	Silence Duration `json:"silence"`
 
 	// Home is the absolute path of the home directory; it need not exist.
 	Home string `json:"-"`
@@ -119,6 +122,9 @@ type Agent struct {
 type MCP struct {
 	// Allow are the names of those about which the person is not asked; "*" is any.
 	Allow []string `json:"allow"`
+	// Patience is how long agents wait for a server to answer what they begin with, from
+	// 1s to 30s; the thread goes on without it then.
+	Patience Duration `json:"patience"`
 }
 
 // Sandbox is what a sandbox is made of, and what it sees.
@@ -190,7 +196,9 @@ func defaults() *Config {
 		Sandbox:        Sandbox{Driver: "auto", Pool: 1},
 		Sessions:       Sessions{Sync: "always", Reset: Reset{Mode: "none", AtHour: 4}, Runs: Runs{Keep: 1000}},
 		Changes:        Changes{Keep: Duration(30 * 24 * time.Hour), MaxMiB: 512},
+		MCP:            MCP{Patience: Duration(10 * time.Second)},
 		CancelDeadline: Duration(2 * time.Second),
+		Silence:        Duration(time.Minute),
 		sources:        map[string]string{},
 	}
 }

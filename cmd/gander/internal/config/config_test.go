@@ -118,7 +118,7 @@ func TestForProject(t *testing.T) {
 func TestErrors(t *testing.T) {
 	tests := []struct{ name, user, want string }{
 		{"near miss", `{"agents": {"goose": {"comand": []}}}`, `:1:23: agents.goose.comand: unknown key; did you mean "command"?`},
-		{"unknown", `{"xyzzyx": 1}`, `:1:2: xyzzyx: unknown key; known here: agent, log, model, agents, tools, toolchains, skills, permissions, mcp, sandbox, policy, sessions, changes, cancelDeadline`},
+		{"unknown", `{"xyzzyx": 1}`, `:1:2: xyzzyx: unknown key; known here: agent, log, model, agents, tools, toolchains, skills, permissions, mcp, sandbox, policy, sessions, changes, cancelDeadline, silence`},
 		{"hour", `{"sessions": {"reset": {"atHour": 24}}}`, `sessions.reset.atHour: 24 is not an hour`},
 		{"no traces", `{"sessions": {"runs": {"keep": 0}}}`, `sessions.runs.keep: want at least 1`},
 		{"case", `{"Agent": "goose"}`, `Agent: unknown key; did you mean "agent"?`},
@@ -276,6 +276,8 @@ func TestSchema(t *testing.T) {
 		{defaultOf("sessions", "reset", "atHour"), float64(d.Sessions.Reset.AtHour)},
 		{defaultOf("sessions", "runs", "keep"), float64(d.Sessions.Runs.Keep)},
 		{defaultOf("cancelDeadline"), d.CancelDeadline.String()},
+		{defaultOf("silence"), d.Silence.String()},
+		{defaultOf("mcp", "patience"), d.MCP.Patience.String()},
 		{defaultOf("changes", "keep"), d.Changes.Keep.String()},
 		{defaultOf("changes", "maxMiB"), float64(d.Changes.MaxMiB)},
 		{defaultOf("policy", "git"), policy.Default().Git},
