@@ -30,8 +30,8 @@ func (s *session) ask(text string, more ...any) *pending {
 	return p
 }
 
-// What an agent cannot take is given in another way and said, and neither that prompt nor a
-// later one fails for it: links to documents, embedded data, pipes, lines of a file, and
+// An agent gets in another way what it cannot take, which is said, and neither that prompt nor
+// a later one fails for it: links to documents, embedded data, pipes, lines of a file, and
 // images for a model that the agent believes blind.
 func TestAttachments(t *testing.T) {
 	inCells(t, func(t *testing.T, w *world) {

@@ -110,7 +110,7 @@ func (r *rig) sentByModel(t *testing.T, body []byte) {
 	}
 }
 
-// openedTimes is how often the agent was opened.
+// openedTimes counts how often the agent was opened.
 func (a *fakeAgent) openedTimes() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -29,13 +29,13 @@ type health struct {
 }
 
 const (
-	// maxServerFailures is how often a server may fail in a session until it is not tried any more.
+	// maxServerFailures bounds how often a server may fail in a session until it is not tried any more.
 	maxServerFailures = 3
 	// maxServerRetry bounds the time between two tries.
 	maxServerRetry = 5 * time.Minute
 	// maxProbe bounds a try: the first start of a server may have to download it.
 	maxProbe = 2 * time.Minute
-	// slowestServer is how long a server may take to answer and be given to an agent.
+	// slowestServer bounds how long a server may take to answer and be given to an agent.
 	slowestServer = 20 * time.Second
 )
 

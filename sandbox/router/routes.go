@@ -34,7 +34,7 @@ type Options struct {
 	// AllowServers are the names of the editor's MCP servers that agents may use
 	// without the person being asked; "*" is any.
 	AllowServers []string
-	// ServerPatience is how long an agent may wait for such a server to answer what it
+	// ServerPatience bounds how long an agent may wait for such a server to answer what it
 	// begins with. Default 10 s.
 	ServerPatience time.Duration
 	// ServerEnv is the environment of those that are programs, besides what the
@@ -92,7 +92,7 @@ type Options struct {
 	Loops Loops
 	// LoopEvery is how often a prompt that waits for a loop asks how that does. Default 2 s.
 	LoopEvery time.Duration
-	// Silence is after how long without a word of the agent a turn says who is waited for.
+	// Silence bounds how long a turn is without a word of the agent until it says who is waited for.
 	// Default 1 min.
 	Silence time.Duration
 	// SlowStart is after how long a prompt that waits for the agent to start

@@ -16,8 +16,8 @@ func touchedUses() map[string]func(string) ([]byte, error) {
 	}
 }
 
-// What a supervised process changes is noted, by each name, and with what is below a
-// directory that is renamed; what it reads is not.
+// A Guard notes what a supervised process changes, by each name, and with what is below a
+// directory that is renamed; not what it reads.
 func TestTouched(t *testing.T) {
 	requireSupport(t)
 	dir, _ := stage(t)

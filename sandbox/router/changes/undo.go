@@ -35,7 +35,7 @@ var ErrNothing = errors.New("no turn with changed files is left to undo")
 // ErrNothingUndone says that there is no turn to do again.
 var ErrNothingUndone = errors.New("no turn is undone")
 
-// Undone is what an undo did, or a redo.
+// Undone says what an undo did, or a redo.
 type Undone struct {
 	Turn *Turn
 	// Restored are the changes that were undone, or done again.

@@ -51,7 +51,7 @@ type Config struct {
 	// CancelDeadline is how long a cancelled agent may take to answer before it
 	// is ended, from 100ms to 1m.
 	CancelDeadline Duration `json:"cancelDeadline"`
-	// Silence is after how long without a word of the agent a turn says who is waited for,
+	// Silence bounds how long a turn is without a word of the agent until it says who is waited for,
 	// from 5s to 1h.
 	Silence Duration `json:"silence"`
 
@@ -122,7 +122,7 @@ type Agent struct {
 type MCP struct {
 	// Allow are the names of those about which the person is not asked; "*" is any.
 	Allow []string `json:"allow"`
-	// Patience is how long agents wait for a server to answer what they begin with, from
+	// Patience bounds how long agents wait for a server to answer what they begin with, from
 	// 1s to 30s; the thread goes on without it then.
 	Patience Duration `json:"patience"`
 }
