@@ -68,7 +68,7 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 		Args: append(slices.Clone(s.Command), "acp"),
 		Env:  environment(s, sb.Info().Home, p.ModelAddr, p.ModelToken, cmp.Or(p.Model, s.Model), p.Mode),
 	}
-	sess, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Mend: newMender().mend, Notices: failedExtensions, MCPServers: acpagent.Developer(p)})
+	sess, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Tested: sandbox.Tested("@aaif/goose-binary-linux-x64"), Mend: newMender().mend, Notices: failedExtensions, MCPServers: acpagent.Developer(p)})
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 	p.Client, p.FS = c, acp.FileSystemCapability{} // its own tools never ask, and what it sends of an edit is for the sandbox
 	command := sandbox.Command{Args: append(slices.Clone(s.Command), "acp"), Env: env}
 	servers := acpagent.Developer(p, acp.EnvVariable{Name: sandbox.OutputVariable, Value: p.OutputAddr})
-	conv, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Leave: leaveTime, MCPServers: servers})
+	conv, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Tested: sandbox.Tested("opencode-linux-x64"), Leave: leaveTime, MCPServers: servers})
 	if err != nil {
 		return nil, err
 	}

@@ -203,7 +203,12 @@ func modeName(m fs.FileMode) string {
 // nil when that is nothing, or elsewhere.
 func (f *attachedFiles) info(path string) os.FileInfo {
 	for _, p := range f.all() {
-		if rel, ok := p.relative(filepath.Clean(path)); ok {
+		rel, ok := p.relative(filepath.Clean(path))
+		if ok && rel == "." {
+			info, _ := os.Stat(p.real)
+			return info
+		}
+		if ok {
 			if reached, err := project.Follow(p.dir, rel); err == nil && !reached.Outside {
 				return reached.Info
 			}

@@ -144,6 +144,11 @@ func TestAddressesThatDoNotAnswer(t *testing.T) {
 	if what := <-failed; what != "did not answer initialize within 100ms (mcp.patience)" {
 		t.Errorf("it %s", what)
 	}
+	if again := ask(`{"id":3,"method":"initialize"}`); again.StatusCode != http.StatusBadGateway {
+		t.Errorf("it is asked again: %s", again.Status)
+	} else {
+		_ = again.Body.Close()
+	}
 	if len(failed) > 0 {
 		t.Errorf("and it %s", <-failed)
 	}

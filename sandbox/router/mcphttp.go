@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gander.dev/gander/sandbox/outbound/doorway"
@@ -45,6 +46,7 @@ type serverWay struct {
 	listener  *doorway.Listener
 	server    *http.Server
 	transport *http.Transport
+	failed    atomic.Bool // the server is not asked any more
 	wg        sync.WaitGroup
 }
 
@@ -59,6 +61,13 @@ func newServerWay(v *server, patience time.Duration, complain func(what string, 
 	w := &serverWay{
 		listener:  doorway.New("the MCP server "+v.Name, maxServerConns),
 		transport: http.DefaultTransport.(*http.Transport).Clone(),
+	}
+	tell := complain
+	complain = func(what string, forGood bool) {
+		if forGood {
+			w.failed.Store(true)
+		}
+		tell(what, forGood)
 	}
 	proxy := &httputil.ReverseProxy{
 		Transport: w.transport, FlushInterval: -1, ErrorLog: log.New(discard{}, "", 0),
@@ -94,6 +103,10 @@ func newServerWay(v *server, patience time.Duration, complain func(what string, 
 	handle := func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != serverPath {
 			http.NotFound(rw, r)
+			return
+		}
+		if w.failed.Load() {
+			rw.WriteHeader(http.StatusBadGateway)
 			return
 		}
 		if !slices.Contains(methods, r.Method) {

@@ -280,6 +280,12 @@ const maxPrograms = 2
 func (m *servers) program(v *server) func(context.Context) (net.Conn, error) {
 	slots := make(chan struct{}, maxPrograms)
 	return func(ctx context.Context) (net.Conn, error) {
+		m.s.mu.Lock()
+		down := v.health.down
+		m.s.mu.Unlock()
+		if down {
+			return nil, fmt.Errorf("the MCP server %s is down", v.Name)
+		}
 		select {
 		case slots <- struct{}{}:
 		default:

@@ -18,14 +18,18 @@ var errDropped = errors.New("the person took the prompt back")
 // as the next one when it is a /now, for which the running turn ends. It returns no turn for a
 // command that does not wait, which has been answered then.
 func (s *session) admit(ctx context.Context, prompt []acp.ContentBlock) *turn {
+	kept := s.withoutClosed(prompt)
 	c, args := commandOf(prompt)
 	switch {
 	case c == nil || !c.atOnce:
-		t := s.enqueue(ctx, prompt)
+		t := s.enqueue(ctx, prompt, kept)
 		s.sayPlace(t)
 		return t
 	case c.name == nowCommand && args != "":
-		t := s.enqueue(ctx, withoutWord(prompt, args))
+		i := slices.IndexFunc(prompt, func(raw acp.ContentBlock) bool { return acp.ContentType(raw) == "text" })
+		prompt, kept = slices.Clone(prompt), slices.Clone(kept)
+		prompt[i], kept[i] = acp.TextBlock(args), acp.TextBlock(args)
+		t := s.enqueue(ctx, prompt, kept)
 		s.advance(t)
 		return t
 	}
@@ -35,14 +39,6 @@ func (s *session) admit(ctx context.Context, prompt []acp.ContentBlock) *turn {
 	}
 	s.send(ctx, acp.MessageChunk(acp.AgentMessageChunk, "gander-"+newID(), strings.TrimRight(text, "\n")+"\n"))
 	return nil
-}
-
-// withoutWord returns a prompt that begins with a command, with the rest of that text in its place.
-func withoutWord(prompt []acp.ContentBlock, args string) []acp.ContentBlock {
-	out := slices.Clone(prompt)
-	i := slices.IndexFunc(out, func(raw acp.ContentBlock) bool { return acp.ContentType(raw) == "text" })
-	out[i] = acp.TextBlock(args)
-	return out
 }
 
 // sayPlace says that a prompt waits, if it does.

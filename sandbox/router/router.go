@@ -392,7 +392,7 @@ func (r *Router) Prompt(ctx context.Context, req *acp.PromptRequest) (*acp.Promp
 	if err := s.asAliased(ctx, meta); err != nil {
 		return nil, err
 	}
-	t := s.admit(ctx, s.withoutClosed(req.Prompt))
+	t := s.admit(ctx, req.Prompt)
 	if t == nil {
 		return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
 	}

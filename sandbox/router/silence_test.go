@@ -27,7 +27,7 @@ func TestSilence(t *testing.T) {
 	id := r.open(t).SessionID
 	reply := r.prompt(t, id, "build")
 	r.editor.Wait(t, "the notice to grow", func() bool {
-		return strings.Count(r.said(id), "Waiting for the tool execute since ") >= 3
+		return strings.Count(r.said(id), "Waiting for the tool build since ") >= 3
 	})
 	if said := r.said(id); strings.Count(said, `"tool_call","toolCallId":"gander-silence`)+strings.Count(said, `"toolCallId":"gander-silence`) < 3 || strings.Count(said, `"kind":"other"`) != 1 {
 		t.Errorf("it is not one notice: %s", said)

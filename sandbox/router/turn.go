@@ -35,10 +35,11 @@ type turn struct {
 	started      time.Time
 }
 
-// enqueue takes the next place in the session's queue.
-func (s *session) enqueue(ctx context.Context, prompt []acp.ContentBlock) *turn {
+// enqueue takes the next place in the session's queue. What of the prompt is kept may lack
+// content of closed files.
+func (s *session) enqueue(ctx context.Context, prompt, kept []acp.ContentBlock) *turn {
 	ctx, cancel := context.WithCancelCause(ctx)
-	t := &turn{s: s, id: newID(), prompt: prompt, ctx: ctx, cancel: cancel, head: make(chan struct{}), finished: make(chan struct{})}
+	t := &turn{s: s, id: newID(), prompt: kept, ctx: ctx, cancel: cancel, head: make(chan struct{}), finished: make(chan struct{})}
 	t.command, t.args = commandOf(prompt)
 	s.mu.Lock()
 	defer s.mu.Unlock()

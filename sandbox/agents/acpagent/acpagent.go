@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,8 @@ type Options struct {
 	// Notices, when set, reads the _meta of a session/new or session/load result
 	// for what failed without an error.
 	Notices func(meta json.RawMessage) []string
+	// Tested is the version that gander is tested with; another one is told of. Empty: any.
+	Tested string
 	// StartTime is how long the agent may take from its start to an open session.
 	// Default 1 min.
 	StartTime time.Duration
@@ -70,6 +73,7 @@ type Session struct {
 	conn    *acp.AgentConn
 	stderr  *tail
 	id      acp.SessionID
+	strange string        // that the agent's version is another one
 	resumed bool          // id is params.ResumeID, and the conversation that one
 	exited  chan struct{} // closed when the process has ended and err is set
 	err     error
@@ -137,6 +141,7 @@ func (s *Session) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("initialize: %w", err)
 	}
+	s.strange = s.versionNotice(init.AgentInfo)
 	if s.params.ResumeID != "" && init.AgentCapabilities.LoadSession {
 		err := s.load(ctx)
 		if err == nil {
@@ -155,6 +160,19 @@ func (s *Session) open(ctx context.Context) error {
 	s.own.Store(&s.id)
 	s.setState(resp.Modes, resp.ConfigOptions, resp.Meta)
 	return s.choose(ctx)
+}
+
+// versionNotice says that an agent is of another version than the tested one, but for the last
+// part of it; empty when it is not, or does not say.
+func (s *Session) versionNotice(info *acp.Implementation) string {
+	series := func(version string) string {
+		parts := strings.SplitN(version, ".", 3)
+		return strings.Join(parts[:min(len(parts), 2)], ".")
+	}
+	if info == nil || info.Version == "" || s.opts.Tested == "" || series(info.Version) == series(s.opts.Tested) {
+		return ""
+	}
+	return fmt.Sprintf("%s is version %.40q, and gander is tested with %s: what it does may be misunderstood. gander agent install %s installs the tested one.", s.opts.Name, info.Version, s.opts.Tested, s.opts.Name)
 }
 
 // servers are never null: agents insist on a list.
@@ -210,6 +228,9 @@ func (s *Session) setState(modes *acp.SessionModeState, options []acp.ConfigOpti
 	s.state = sandbox.AgentState{Modes: modes, ConfigOptions: options}
 	if s.opts.Notices != nil {
 		s.state.Notices = s.opts.Notices(meta)
+	}
+	if s.strange != "" {
+		s.state.Notices = append(s.state.Notices, s.strange)
 	}
 }
 

@@ -59,7 +59,7 @@ type step struct {
 // place, all is as it was; after that it is carried out. Commits, branches and the index of git
 // stay as they are.
 func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
-	release, err := t.settle(ctx)
+	release, err := t.settle(ctx, "undone")
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (t *Tree) Undo(ctx context.Context, session string) (*Undone, error) {
 
 // settle takes mu and the store's lock until release is called, ends what was cut short, and
 // writes down the turns that are not yet.
-func (t *Tree) settle(ctx context.Context) (release func(), err error) {
+func (t *Tree) settle(ctx context.Context, what string) (release func(), err error) {
 	waiting, done := context.WithTimeout(ctx, time.Minute)
 	defer done()
 	t.mu.Lock()
@@ -92,7 +92,7 @@ func (t *Tree) settle(ctx context.Context) (release func(), err error) {
 	if err = t.mend(); err != nil {
 		err = fmt.Errorf("ending an undo that was cut short: %w", err)
 	} else if err = t.writeTurns(); err != nil {
-		err = fmt.Errorf("nothing was done, as the last turn is not kept: %w", err)
+		err = fmt.Errorf("nothing was %s, as the last turn is not kept: %w", what, err)
 	}
 	if err != nil {
 		unlock()
@@ -105,7 +105,7 @@ func (t *Tree) settle(ctx context.Context) (release func(), err error) {
 // Redo does again what the last Undo of a session put back. Files that are not as that left
 // them are a [ConflictError]; what holds of Undo holds of it.
 func (t *Tree) Redo(ctx context.Context, session string) (*Undone, error) {
-	release, err := t.settle(ctx)
+	release, err := t.settle(ctx, "done again")
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,10 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -146,23 +145,8 @@ func versionIn(said string) string {
 // pinnedVersion is the version of an agent that gander is tested with; empty for
 // agents that gander does not bring.
 func pinnedVersion(name string) string {
-	raw, err := fs.ReadFile(sandbox.NPM, "package.json")
-	if err != nil {
-		return ""
-	}
-	var project struct {
-		Dependencies map[string]string `json:"dependencies"`
-	}
-	if json.Unmarshal(raw, &project) != nil {
-		return ""
-	}
 	known, _ := agents.Find(name)
-	for _, pkg := range known.Packages {
-		if v := project.Dependencies[pkg]; v != "" {
-			return v
-		}
-	}
-	return ""
+	return sandbox.Tested(slices.Collect(maps.Values(known.Packages))...)
 }
 
 // runIn runs a command in a sandbox of an empty directory and returns what it printed.
