@@ -33,7 +33,8 @@ const (
 	maxServerFailures = 3
 	// maxServerRetry bounds the time between two tries.
 	maxServerRetry = 5 * time.Minute
-	// maxProbe bounds a try: the first start of a server may have to download it.
+	// maxProbe bounds a try: the first start of a server may have to download it. Early tries
+	// are shorter, as one that hangs keeps the next from beginning.
 	maxProbe = 2 * time.Minute
 	// slowestServer bounds how long a server may take to answer and be given to an agent.
 	slowestServer = 20 * time.Second
@@ -97,7 +98,7 @@ func (m *servers) tryAgain(v *server) {
 			return
 		}
 		began := time.Now()
-		err := m.probe(v)
+		err := m.probe(v, min(max(slowestServer, 4*pause), maxProbe))
 		took := time.Since(began)
 		if err == nil && took <= slowestServer {
 			m.s.mu.Lock()
@@ -117,9 +118,9 @@ const (
 )
 
 // probe begins a conversation with a server as an agent does; it fails unless the server
-// answers.
-func (m *servers) probe(v *server) error {
-	ctx, done := context.WithTimeout(m.s.ctx, maxProbe)
+// answers within a time.
+func (m *servers) probe(v *server, atMost time.Duration) error {
+	ctx, done := context.WithTimeout(m.s.ctx, atMost)
 	defer done()
 	if v.URL != "" {
 		return v.probeAddress(ctx)
