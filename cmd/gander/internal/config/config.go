@@ -35,7 +35,7 @@ type Config struct {
 	Tools string `json:"tools" enum:"native,developer"`
 	// Toolchains has sandboxes show the person's compilers, interpreters and their managers
 	// that are below the home.
-	Toolchains bool `json:"toolchains"`
+	Toolchains bool   `json:"toolchains"`
 	Skills     Skills `json:"skills"`
 	// Permissions is which of an agent's questions the person is asked: all, all but
 	// those about reading, or none; the last two where the sandbox isolates.

@@ -16,6 +16,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 )
 
 // undying is a sandbox with a command whose children do not die and hold its streams.
@@ -87,7 +88,7 @@ func TestExecClosesWhatDoesNotDie(t *testing.T) {
 			s := &cli.Signals{End: func() {}, Exit: func(int) {}}
 			a := &cli.App{Stdio: cli.Stdio{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Signals: s}
 			done := make(chan error, 1)
-			go func() { done <- pass(t.Context(), a, u, []string{"true"}) }()
+			go func() { done <- pass(t.Context(), a, &confine.Place{Sandbox: u}, []string{"true"}) }()
 			tick := time.NewTicker(50 * time.Millisecond)
 			defer tick.Stop()
 			for late := time.After(20 * time.Second); ; {
@@ -127,7 +128,7 @@ func (full) Exceeded() []string { return []string{"policy.limits.processes is to
 func TestExecSaysWhichBoundIsMet(t *testing.T) {
 	var said bytes.Buffer
 	a := &cli.App{Stdio: cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &said}, Config: &config.Config{}}
-	err := pass(t.Context(), a, full{}, []string{"true"})
+	err := pass(t.Context(), a, &confine.Place{Sandbox: full{}}, []string{"true"})
 	if !errors.Is(err, syscall.EAGAIN) || said.String() != "gander: policy.limits.processes is too low\n" {
 		t.Errorf("%v, and said %q", err, said.String())
 	}
