@@ -134,7 +134,7 @@ lint: supervisor ## formatting, comments, vet on three systems, staticcheck, dea
 RACED := ./acp ./mcp ./sandbox/router ./sandbox/agents/acpagent ./sandbox/outbound/gateway ./sandbox/telemetry ./sandbox/unattended/controlplane \
   ./sandbox/unattended/keeper ./sandbox/rules/ignore ./sessions
 # These tests of RACED are long and have no concurrency of ours: files, numbers, other processes. unit runs them.
-UNRACED := ^(TestKilledAnywhere|TestPowerLoss|TestCutAnywhere|TestListOfTenThousand|TestHundredThousandEntries|TestAgainstGit|TestWorkIsBounded|TestWorkIsTheSameAlways|TestExpressionsAreBounded|TestLargeDatabase|TestLargeAnswersToABatch|TestExportOfALongThread)$$
+UNRACED := ^(TestKilledAnywhere|TestPowerLoss|TestCutAnywhere|TestListOfTenThousand|TestHundredThousandEntries|TestAgainstGit|TestWorkIsBounded|TestWorkIsTheSameAlways|TestExpressionsAreBounded|TestLargeDatabase|TestLargeAnswersToABatch|TestExportOfALongThread|TestWrittenTextsAreBounded|TestWholeTextsAreBounded|TestLargeTextsForTheEditor|TestAnswersThatDoNotFit)$$
 # These have it too, and they start sandboxes, shells and other programs: the go command may not take an earlier result for today's.
 RACED_LIVE := ./sandbox/inside/supervise ./developer/shell ./sandbox/outbound/egress ./sandbox/unattended/loop
 # So do these, without the race detector. Two run at once, in this order, so that the longest do not come last. Most of it

@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long to wait for something that should come at once.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // A journal is what happened in the fakes, in order.
 type journal struct {
