@@ -187,7 +187,7 @@ func TestIsolation(t *testing.T) {
 // TestAsOrdinaryUser runs this package's tests again as a user without rights, who can
 // seldom make cgroups. Allowed hosts need a network that is closed off.
 func TestAsOrdinaryUser(t *testing.T) {
-	usertest.Run(t, usertest.Options{MaySkip: []string{"TestBoundsThatTheKernelDoesNotTake", "TestConsumption", "TestCPULimit", "TestOneBound", "TestSupervisorIsFree", "TestRealV2", "TestDriver/off/own_project/Road", "TestDriver/refused/own_project/Road"}})
+	usertest.Run(t, usertest.Options{MaySkip: []string{"TestBoundsThatTheKernelDoesNotTake", "TestConsumption", "TestCPULimit", "TestOneBound", "TestSupervisorIsFree", "TestRealV2", "TestDriver/off/own_project/Road", "TestDriver/refused/own_project/Road", "TestDriver/off/own_project/Ports", "TestDriver/refused/own_project/Ports"}})
 }
 
 // TestRefusedSaysSo: the weaker sandbox must not look like the strong one.
