@@ -48,7 +48,7 @@ var table = map[string]row{
 	"TestSessionSaysWhatIsClosed":          {in(gooseLocal), all},
 	"TestSessionTellsItsCost":              {in(gooseLocal), all},
 	"TestChangesByCommands":                {in(gooseLocal.user(), gooseDocker), allUsers},
-	"TestUndoWhileAnotherThreadWorks":      {in(gooseLocal.user(), gooseDocker), all},
+	"TestUndoWhileAnotherThreadWorks":      {in(gooseLocal.user(), gooseDocker), allUsers},
 	"TestAttachments":                      {in(gooseLocal, opencodeLocal), all},
 	"TestFilesOfTheEditor":                 {in(gooseLocal), in(gooseLocal, gooseDocker)},
 	"TestFilesOfTheEditorByDeveloperTools": {in(gooseDocker), all},
