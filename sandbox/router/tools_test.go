@@ -170,9 +170,9 @@ func TestAccess(t *testing.T) {
 	if _, err := r.editor.Conn.NewSession(t.Context(), &acp.NewSessionRequest{CWD: t.TempDir(), Meta: json.RawMessage(`{"access":"none"}`)}); err == nil {
 		t.Error("a session was made with an access that there is not")
 	}
-	r.router.opts.Agents[0] = reader{r.agent}
+	r = newRig(t, func(r *rig) { r.opts.Agents[0] = reader{r.agent} })
 	s = r.open(t)
-	readOnly(true, 3)
+	readOnly(true, 1)
 	if _, err := r.set(s.SessionID, "access", "write"); err == nil {
 		t.Error("an agent that only reads may write")
 	}

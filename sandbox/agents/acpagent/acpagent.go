@@ -97,7 +97,7 @@ func Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionParams, o Op
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.StartTime <= 0 {
-		o.StartTime = time.Minute
+		o.StartTime = 2 * time.Minute
 	}
 	o.Command.Infrastructure = true
 	proc, err := sb.Start(ctx, o.Command)
