@@ -23,7 +23,7 @@ var table = map[string]row{
 	"TestPrompt":                          {in(gooseLocal.user(), gooseDocker, opencodeLocal, opencodeDocker.user()), allUsers},
 	"TestTwoSessions":                     {in(gooseLocal), all},
 	"TestPromptsWaitInOrder":              {in(gooseLocal), all},
-	"TestQueueAndNow":                     {in(gooseLocal, opencodeLocal), all},
+	"TestQueueAndNow":                     {in(gooseLocal), all},
 	"TestAgentDies":                       {in(gooseLocal), all},
 	"TestWhatIsMissingIsSaid":             {in(gooseLocal, gooseDocker), all},
 	"TestBigFrames":                       {in(gooseLocal), all},
@@ -56,7 +56,7 @@ var table = map[string]row{
 	"TestTerminals":                        {in(gooseLocal), local},
 	"TestServersOfTheEditor":               {in(gooseLocal, gooseDocker), all},
 	"TestServersWithAnAddress":             {in(gooseLocal), all},
-	"TestSilentServersOfTheEditor":         {in(gooseLocal, opencodeLocal), all},
+	"TestSilentServersOfTheEditor":         {in(gooseLocal), all},
 	"TestQuestionsOfServers":               {in(gooseLocal), all},
 	"TestAdditionalDirectories":            {in(gooseLocal, gooseDocker), in(gooseLocal, gooseDocker)},
 	// Sessions that are kept.

@@ -43,7 +43,7 @@ type Options struct {
 	// Tested is the version that gander is tested with; another one is told of. Empty: any.
 	Tested string
 	// StartTime is how long the agent may take from its start to an open session.
-	// Default 1 min.
+	// Default 2 min.
 	StartTime time.Duration
 	// Instructions are put in front of the first prompt of a conversation that is not resumed.
 	Instructions string
