@@ -43,8 +43,9 @@ ERRCHECK    := github.com/kisielk/errcheck@v1.30.0
 # goose, python3 connects from inside sandboxes, e2fsprogs makes disks that lose their power, chromium shows
 # the dashboard, and lua and python3 read gander's configuration entries for other programs.
 DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc git iproute2 libc6-dev lua5.4 musl-tools python3 python3-json5 python3-pip python3-yaml tmux
-# What soak needs besides: another reader, a screen with a window on it, and the Windows build with a library made by mingw.
-DEBIAN_SOAK := emacs-nox xterm xvfb gcc-mingw-w64-x86-64 wine wine64
+# What soak needs besides: another reader, compilers, a screen with a window on it, the Windows build with a library made by
+# mingw, and servers and clients that programs in sandboxes reach by plain TCP.
+DEBIAN_SOAK := emacs-nox cargo rustc xterm xvfb gcc-mingw-w64-x86-64 wine wine64 default-jdk-headless openssh-server postgresql redis-server
 
 AGENTS   := sandbox/node_modules/.installed
 CLIENTS  := conformance/node_modules/.installed
@@ -72,6 +73,7 @@ supervisor:
 
 .PHONY: build
 build: supervisor ## bin/gander, one static binary
+	@test -x bin/gander || echo 'compiling gander: two to five minutes the first time'
 	@if [ "$$($(GO) env GOOS)" = linux ] && command -v gcc >/dev/null; then \
 	  set -x; $(C) $(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS) $(STATIC)' -o bin/gander ./cmd/gander; \
 	else \
@@ -87,8 +89,9 @@ install: ## bin/gander, which make build makes, to PREFIX/bin (/usr/local)
 	install -D -m 755 bin/gander '$(DESTDIR)$(PREFIX)/bin/gander'
 
 .PHONY: demo
-demo: build debian $(AGENTS) ## real agents in sandboxes answer a prompt, edit a file and are cancelled
-	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' bin/gander demo
+demo: build debian ## real agents in sandboxes answer a prompt, edit a file and are cancelled
+	@for agent in goose opencode; do bin/gander agent install "$$agent"; done # where setup and doctor find them
+	bin/gander demo
 
 .PHONY: pictures
 pictures: DEBIAN += xterm xvfb
@@ -152,7 +155,7 @@ PURE = $$($(GO) list ./... | grep -vxF $(patsubst ./%,-e gander.dev/gander/%,$(R
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(TEST) -race
 
 # How long the tests of a package may take.
-TIMEOUT ?= 45m
+TIMEOUT ?= 60m
 
 .PHONY: unit
 unit: supervisor ## tests of single packages that start nothing, the fuzz targets' seeds among them
@@ -209,11 +212,13 @@ proofs: # without the race detector what check has with it or seldom: thousands 
 	$(MAKE) -k limits live TIMEOUT=12h LIVE='$(LIVE) $(RACED) $(RACED_LIVE)'
 
 .PHONY: acp
-acp: images # every check of ACP for gander with each agent in each sandbox: ten minutes with opencode
+acp: images # every check of ACP for gander with each agent in each sandbox: ten minutes with opencode; and those for the orchestrator
 	for agent in goose opencode; do for sandbox in local docker; do \
 	  GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' \
 	    bin/gander conformance acp -- "$$PWD/bin/gander" acp --agent "$$agent" --sandbox "$$sandbox"; \
 	done; done
+	GANDER_GOOSE_CMD='$(GOOSE)' GANDER_OPENCODE_CMD='$(OPENCODE)' \
+	  bin/gander conformance acp --expected-failures conformance/acp/orchestrator.txt -- "$$PWD/bin/gander" acp --agent orchestrator
 
 .PHONY: podman
 podman: images # the docker sandbox with Podman in Docker's place, and an image that is built twice

@@ -61,6 +61,20 @@ type (
 	TitleSetter interface {
 		SetSessionTitle(context.Context, *SetSessionTitleRequest) (*SetSessionTitleResponse, error)
 	}
+	// SessionArchiver answers session/archive and session/unarchive.
+	SessionArchiver interface {
+		ArchiveSession(context.Context, *ArchiveSessionRequest) (*ArchiveSessionResponse, error)
+		UnarchiveSession(context.Context, *ArchiveSessionRequest) (*ArchiveSessionResponse, error)
+	}
+	// SessionTeller answers session/status and session/options.
+	SessionTeller interface {
+		SessionStatus(context.Context, *SessionStatusRequest) (*SessionStatusResponse, error)
+		SessionOptions(context.Context, *SessionOptionsRequest) (*SessionOptionsResponse, error)
+	}
+	// AuthTeller answers auth/status.
+	AuthTeller interface {
+		AuthStatus(context.Context, *AuthStatusRequest) (*AuthStatusResponse, error)
+	}
 	// Logouter answers logout.
 	Logouter interface {
 		Logout(context.Context, *LogoutRequest) (*LogoutResponse, error)

@@ -106,6 +106,8 @@ func (c *ClientConn) advertised(kind string) bool {
 		return c.Capabilities().Plan != nil
 	case "subagent_update", "session_message", "session_message_chunk":
 		return c.Capabilities().Subagents != nil
+	case "prompt_suggestions_update":
+		return c.Capabilities().Session.PromptSuggestions != nil
 	}
 	return true
 }

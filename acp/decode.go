@@ -68,6 +68,12 @@ func decodeStruct(raw []byte, v reflect.Value, path string) error {
 	}
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
+		if field.Anonymous { // its members are those of the whole
+			if err := decodeStruct(raw, v.Field(i), path); err != nil {
+				return err
+			}
+			continue
+		}
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if err := decodeField(member(raw, name), v.Field(i), join(path, name), field.Tag.Get("acp")); err != nil {
 			return err

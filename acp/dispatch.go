@@ -310,6 +310,26 @@ func (d *dispatcher) stored(name string) method {
 			return bind(a.Logout)
 		}
 	}
+	return d.unstable(name)
+}
+
+// unstable finds the methods of the unstable part of v1 that are about what is kept.
+func (d *dispatcher) unstable(name string) method {
+	archiver, archives := d.agent.(SessionArchiver)
+	teller, tells := d.agent.(SessionTeller)
+	auth, knows := d.agent.(AuthTeller)
+	switch {
+	case name == MethodArchiveSession && archives:
+		return bind(archiver.ArchiveSession)
+	case name == MethodUnarchiveSession && archives:
+		return bind(archiver.UnarchiveSession)
+	case name == MethodSessionStatus && tells:
+		return bind(teller.SessionStatus)
+	case name == MethodSessionOptions && tells:
+		return bind(teller.SessionOptions)
+	case name == MethodAuthStatus && knows:
+		return bind(auth.AuthStatus)
+	}
 	return nil
 }
 
@@ -318,6 +338,9 @@ func (d *dispatcher) stored(name string) method {
 func (d *dispatcher) initialize(ctx context.Context, req *InitializeRequest) (*InitializeResponse, error) {
 	if req.ProtocolVersion < 0 || req.ProtocolVersion > 65535 {
 		return nil, InvalidParams("Invalid params: protocolVersion must be an integer from 0 to 65535", nil)
+	}
+	if req.ProtocolVersion > ProtocolVersion {
+		d.link.opts.Log.Info("the client asked for a newer version of ACP, and gets the one that is spoken here", "asked", req.ProtocolVersion, "answered", ProtocolVersion)
 	}
 	d.conn.introduce(req)
 	resp, err := d.agent.Initialize(ctx, req)

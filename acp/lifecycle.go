@@ -8,9 +8,11 @@ import "encoding/json"
 // ListSessionsRequest is session/list. CWD, when not empty, keeps only the
 // sessions of exactly that directory. Cursor is the NextCursor of a response.
 type ListSessionsRequest struct {
-	CWD    string          `json:"cwd,omitempty" acp:"strict"`
-	Cursor string          `json:"cursor,omitempty" acp:"strict"`
-	Meta   json.RawMessage `json:"_meta,omitempty"`
+	CWD    string `json:"cwd,omitempty" acp:"strict"`
+	Cursor string `json:"cursor,omitempty" acp:"strict"`
+	// Archived is ArchivedExclude, which is the default, ArchivedInclude or ArchivedOnly (unstable).
+	Archived string          `json:"archived,omitempty" acp:"strict"`
+	Meta     json.RawMessage `json:"_meta,omitempty"`
 }
 
 // ListSessionsResponse is one page of sessions, newest first. An empty
@@ -21,6 +23,13 @@ type ListSessionsResponse struct {
 	Meta       json.RawMessage `json:"_meta,omitempty"`
 }
 
+// The values of ListSessionsRequest.Archived.
+const (
+	ArchivedExclude = "exclude"
+	ArchivedInclude = "include"
+	ArchivedOnly    = "only"
+)
+
 // SessionInfo is a session in a list. UpdatedAt is ISO 8601; Title and UpdatedAt may be empty.
 type SessionInfo struct {
 	SessionID             SessionID       `json:"sessionId" acp:"required"`
@@ -28,6 +37,7 @@ type SessionInfo struct {
 	AdditionalDirectories []string        `json:"additionalDirectories,omitempty"`
 	Title                 string          `json:"title,omitempty"`
 	UpdatedAt             string          `json:"updatedAt,omitempty"`
+	Archived              bool            `json:"archived,omitempty"` // unstable
 	Meta                  json.RawMessage `json:"_meta,omitempty"`
 }
 
@@ -37,7 +47,8 @@ type ResumeSessionRequest struct {
 	CWD                   string            `json:"cwd" acp:"required"`
 	MCPServers            []json.RawMessage `json:"mcpServers,omitempty" acp:"strict"`
 	AdditionalDirectories []string          `json:"additionalDirectories,omitempty" acp:"strict"`
-	Meta                  json.RawMessage   `json:"_meta,omitempty"`
+	Wishes
+	Meta json.RawMessage `json:"_meta,omitempty"`
 }
 
 // ResumeSessionResponse answers ResumeSessionRequest.
@@ -63,7 +74,8 @@ type ForkSessionRequest struct {
 	CWD                   string            `json:"cwd" acp:"required"`
 	MCPServers            []json.RawMessage `json:"mcpServers,omitempty" acp:"strict"`
 	AdditionalDirectories []string          `json:"additionalDirectories,omitempty" acp:"strict"`
-	Meta                  json.RawMessage   `json:"_meta,omitempty"`
+	Wishes
+	Meta json.RawMessage `json:"_meta,omitempty"`
 }
 
 // ForkSessionResponse answers ForkSessionRequest with the id of the new session.
@@ -86,6 +98,67 @@ type SetSessionTitleResponse struct {
 	Title string          `json:"title"`
 	Meta  json.RawMessage `json:"_meta,omitempty"`
 }
+
+// ArchiveSessionRequest is session/archive, and session/unarchive: whether a session is in lists
+// that do not ask for archived ones (unstable). An open session is closed before it is archived.
+type ArchiveSessionRequest struct {
+	SessionID SessionID       `json:"sessionId" acp:"required"`
+	Meta      json.RawMessage `json:"_meta,omitempty"`
+}
+
+// ArchiveSessionResponse is empty.
+type ArchiveSessionResponse struct{}
+
+// SessionStatusRequest is session/status (unstable).
+type SessionStatusRequest struct {
+	SessionID SessionID       `json:"sessionId" acp:"required"`
+	Meta      json.RawMessage `json:"_meta,omitempty"`
+}
+
+// SessionStatusResponse says whether a session is SessionOpen or SessionSaved.
+type SessionStatusResponse struct {
+	Status string `json:"status" acp:"required"`
+}
+
+// The values of SessionStatusResponse.Status.
+const (
+	SessionOpen  = "open"
+	SessionSaved = "saved"
+)
+
+// SessionOptionsRequest is session/options: the options that a session would begin with, a new
+// one or, with SessionID, that one (unstable). It opens nothing.
+type SessionOptionsRequest struct {
+	CWD                   string          `json:"cwd" acp:"required"`
+	AdditionalDirectories []string        `json:"additionalDirectories,omitempty" acp:"strict"`
+	SessionID             SessionID       `json:"sessionId,omitempty" acp:"strict"`
+	Meta                  json.RawMessage `json:"_meta,omitempty"`
+}
+
+// SessionOptionsResponse answers SessionOptionsRequest.
+type SessionOptionsResponse struct {
+	Modes         *SessionModeState `json:"modes,omitempty"`
+	ConfigOptions []ConfigOption    `json:"configOptions,omitempty"`
+	Meta          json.RawMessage   `json:"_meta,omitempty"`
+}
+
+// AuthStatusRequest is auth/status (unstable).
+type AuthStatusRequest struct {
+	Meta json.RawMessage `json:"_meta,omitempty"`
+}
+
+// AuthStatusResponse says whether sessions can be started: State is one of the constants.
+type AuthStatusResponse struct {
+	State string          `json:"state" acp:"required"`
+	Meta  json.RawMessage `json:"_meta,omitempty"`
+}
+
+// The values of AuthStatusResponse.State.
+const (
+	AuthStateAuthenticated   = "authenticated"
+	AuthStateUnauthenticated = "unauthenticated"
+	AuthStateUnknown         = "unknown"
+)
 
 // LogoutRequest is logout.
 type LogoutRequest struct {

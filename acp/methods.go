@@ -12,6 +12,11 @@ const (
 	MethodDeleteSession     = "session/delete"
 	MethodForkSession       = "session/fork"      // unstable
 	MethodSetSessionTitle   = "session/set_title" // unstable
+	MethodArchiveSession    = "session/archive"   // unstable, as the next four
+	MethodUnarchiveSession  = "session/unarchive"
+	MethodSessionStatus     = "session/status"
+	MethodSessionOptions    = "session/options"
+	MethodAuthStatus        = "auth/status"
 	MethodCloseSession      = "session/close"
 	MethodPrompt            = "session/prompt"
 	MethodCancel            = "session/cancel"

@@ -51,6 +51,8 @@ type ClientSessionCapabilities struct {
 	ConfigOptions *ConfigOptionsCapability `json:"configOptions,omitempty"`
 	Notices       json.RawMessage          `json:"notices,omitempty" acp:"object"`
 	Compaction    json.RawMessage          `json:"compaction,omitempty" acp:"object"`
+	// PromptSuggestions is of the unstable part of v1.
+	PromptSuggestions json.RawMessage `json:"promptSuggestions,omitempty" acp:"object"`
 }
 
 // ConfigOptionsCapability says which kinds of config option beyond select the client renders.
@@ -113,6 +115,10 @@ type SessionCapabilities struct {
 	Fork                  *Supported `json:"fork,omitempty"`  // unstable
 	Title                 *Supported `json:"title,omitempty"` // unstable: session/set_title
 	AdditionalDirectories *Supported `json:"additionalDirectories,omitempty"`
+	SystemPrompt          *Supported `json:"systemPrompt,omitempty"`
+	Archive               *Supported `json:"archive,omitempty"` // unstable, as the next two
+	Status                *Supported `json:"status,omitempty"`
+	Options               *Supported `json:"options,omitempty"`
 }
 
 // AuthMethod is one way to authenticate. Type is empty (the agent does it) or "terminal".
@@ -149,12 +155,38 @@ type EnvVariable struct {
 	Value string `json:"value"`
 }
 
+// Wishes hold the requests of a client for a session that it opens, beside its place.
+type Wishes struct {
+	SystemPrompt *SystemPrompt `json:"systemPrompt,omitempty" acp:"strict"`
+	// ConfigOptions are values that the session is to begin with (unstable).
+	ConfigOptions []InitialOption `json:"configOptions,omitempty" acp:"strict"`
+}
+
+// SystemPrompt holds instructions of the client's for the agent. Mode is PromptAppend, or
+// "override" where the agent offers that.
+type SystemPrompt struct {
+	Mode    string          `json:"mode" acp:"required"`
+	Content []ContentBlock  `json:"content" acp:"required"`
+	Meta    json.RawMessage `json:"_meta,omitempty"`
+}
+
+// PromptAppend is the mode of a SystemPrompt that comes beside the agent's own.
+const PromptAppend = "append"
+
+// InitialOption is a value of a config option: a JSON string, or a boolean with Type "boolean".
+type InitialOption struct {
+	ConfigID string          `json:"configId" acp:"required"`
+	Type     string          `json:"type,omitempty"`
+	Value    json.RawMessage `json:"value" acp:"required"`
+}
+
 // NewSessionRequest is session/new. CWD and AdditionalDirectories are absolute.
 type NewSessionRequest struct {
 	CWD                   string            `json:"cwd" acp:"required"`
 	MCPServers            []json.RawMessage `json:"mcpServers" acp:"list"`
 	AdditionalDirectories []string          `json:"additionalDirectories,omitempty" acp:"strict"`
-	Meta                  json.RawMessage   `json:"_meta,omitempty"`
+	Wishes
+	Meta json.RawMessage `json:"_meta,omitempty"`
 }
 
 // NewSessionResponse answers NewSessionRequest.
@@ -171,7 +203,8 @@ type LoadSessionRequest struct {
 	CWD                   string            `json:"cwd" acp:"required"`
 	MCPServers            []json.RawMessage `json:"mcpServers" acp:"list"`
 	AdditionalDirectories []string          `json:"additionalDirectories,omitempty" acp:"strict"`
-	Meta                  json.RawMessage   `json:"_meta,omitempty"`
+	Wishes
+	Meta json.RawMessage `json:"_meta,omitempty"`
 }
 
 // LoadSessionResponse answers LoadSessionRequest.

@@ -103,6 +103,51 @@ func ToolText(content []json.RawMessage) string {
 	return b.String()
 }
 
+// A ChildUpdate is a subagent_update: what a session says of a child session of its own.
+// Empty members are left out, and leave that as it was. Only clients with the capability
+// subagents get it.
+type ChildUpdate struct {
+	SessionID    SessionID          `json:"sessionId" acp:"required"`
+	Title        string             `json:"title,omitempty"`
+	Description  string             `json:"description,omitempty"`
+	Capabilities *ChildCapabilities `json:"capabilities,omitempty"`
+	State        *ChildState        `json:"state,omitempty"`
+	CWD          string             `json:"cwd,omitempty"`
+}
+
+// ChildCapabilities say what a client may do to a child session; nil is not offered.
+type ChildCapabilities struct {
+	Cancel *Supported `json:"cancel,omitempty"`
+}
+
+// ChildState says whether a child session works: ChildRunning, or ChildIdle with a stop
+// reason, which is StopError where Error says how it failed.
+type ChildState struct {
+	State      string          `json:"state" acp:"required"`
+	StopReason StopReason      `json:"stopReason,omitempty"`
+	Error      *Error          `json:"error,omitempty"`
+	Usage      json.RawMessage `json:"usage,omitempty"`
+}
+
+// The states of a ChildState that gander makes itself, and the stop reason of a failure.
+const (
+	ChildRunning            = "running"
+	ChildIdle               = "idle"
+	StopError    StopReason = "error"
+)
+
+// KindChild is the kind of a ChildUpdate.
+const KindChild = "subagent_update"
+
+// MarshalJSON implements json.Marshaler.
+func (u ChildUpdate) MarshalJSON() ([]byte, error) {
+	type plain ChildUpdate
+	return marshal(struct {
+		SessionUpdate string `json:"sessionUpdate"`
+		plain
+	}{KindChild, plain(u)})
+}
+
 // CurrentModeUpdate says which mode the session is in now.
 func CurrentModeUpdate(modeID string) json.RawMessage {
 	return encode(struct {

@@ -40,6 +40,7 @@ var mayHold = []struct {
 	{regexp.MustCompile(`^sandbox/outbound/egress/`), []string{registryHost}, "the lists of hosts that a person may allow by one word are there"},
 	{regexp.MustCompile(`^sandbox/trials/sandboxtest/site[.]go$`), []string{registryHost}, "a site of a test answers under the names of these lists"},
 	{regexp.MustCompile(`^sandbox/trials/sandboxtest/tools[.]go$`), []string{registryHost, registrySetting}, "the real tools are sent to that site, and not where this machine's settings send them"},
+	{regexp.MustCompile(`^cmd/gander/clients_linux_test[.]go$`), []string{registrySetting}, "the real go is sent to a server of the test, and not where this machine's settings send it"},
 	{regexp.MustCompile(`^conformance/hosts_test[.]go$`), []string{registryHost, registrySetting, lockedPlace, folderBeside}, "what is looked for is planted there"},
 }
 

@@ -49,6 +49,8 @@ var strangers = [][]string{
 	{"sandbox/unattended/loop", "sandbox/goose"},
 	{"sandbox/unattended/loop", "sandbox/opencode"},
 	{"sandbox/unattended", "sandbox/router"},
+	{"sandbox/team/orchestrator", "sandbox/router"},
+	{"sandbox/team/orchestrator", "sandbox/drivers"},
 	{"sandbox/confine", "sandbox/agents"},
 	{"sandbox/confine", "sandbox/goose"},
 	{"sandbox/confine", "sandbox/opencode"},
@@ -58,7 +60,7 @@ var strangers = [][]string{
 // below its own. Families of commands, side by side, meet in main only.
 var commandFloors = [][]string{
 	{"cmd/gander"},
-	commandsIn("agents", "conformancecmd", "demo", "doctor", "editor", "mcpcmd", "policycmd", "sandboxcmd", "session", "setup", "skillcmd", "unattended"),
+	commandsIn("agents", "conformancecmd", "demo", "doctor", "editor", "mcpcmd", "plugincmd", "policycmd", "sandboxcmd", "scenariocmd", "session", "setup", "skillcmd", "unattended"),
 	commandsIn("install"),
 	commandsIn("wire"),
 	commandsIn("chat"),
@@ -79,7 +81,7 @@ func commandsIn(names ...string) []string {
 
 // Packages that import nothing of ours.
 var leaves = []string{
-	"acp", "conformance/harness", "conformance/model", "conformance/sitetest", "sandbox/outbound/doorway", "sandbox/rules/ignore", "sandbox/rules/permit", "sandbox/rules/policy", "sandbox/skills", "sandbox/team/presets", "sandbox/team/roster", "sandbox/telemetry",
+	"acp", "conformance/harness", "conformance/model", "conformance/sitetest", "sandbox/outbound/doorway", "sandbox/rules/ignore", "sandbox/rules/permit", "sandbox/rules/policy", "sandbox/team/artifacts", "sandbox/team/chat", "sandbox/team/presets", "sandbox/team/providers", "sandbox/team/roster", "sandbox/telemetry",
 }
 
 // Packages of conformance that tests of others may use.
@@ -95,10 +97,10 @@ var thirdParty = map[string][]string{
 	"github.com/sabhiram/go-gitignore":           {"sandbox/rules/ignore", "conformance/bench"}, // the bench compares with it as it is
 	"github.com/moby/moby":                       {"sandbox/drivers/docker"},
 	"github.com/docker/docker":                   {"sandbox/drivers/docker"},
-	"github.com/containerd/errdefs":              {"sandbox/drivers/docker"}, // how the Docker client names its errors
-	"charm.land":                                 {"cmd"},                    // the conversation on the terminal: its line, keys and screen
-	"github.com/charmbracelet/x":                 {"cmd"},                    // wraps text with colours in it, for that screen
-	"github.com/gofrs/flock":                     {"sessions", "sandbox/router/changes", "sandbox/drivers/local", "sandbox/drivers/registry", "sandbox/rules/permit", "sandbox/unattended/keeper", "sandbox/unattended/fleet", "cmd"},
+	"github.com/containerd/errdefs":              {"sandbox/drivers/docker"},                           // how the Docker client names its errors
+	"charm.land":                                 {"cmd"},                                              // the conversation on the terminal: its line, keys and screen
+	"github.com/charmbracelet/x":                 {"sandbox/router", "sandbox/agents/acpagent", "cmd"}, // takes colours out of what commands print; wraps text with colours in it, for that screen
+	"github.com/gofrs/flock":                     {"sessions", "sandbox/router/changes", "sandbox/drivers/local", "sandbox/drivers/caches", "sandbox/drivers/registry", "sandbox/rules/permit", "sandbox/unattended/keeper", "sandbox/unattended/fleet", "cmd"},
 	"github.com/google/uuid":                     {"sandbox", "sessions"},
 	"github.com/natefinch/atomic":                {"sandbox", "sessions", "cmd"},
 	"github.com/jezek/xgb":                       {"developer/screen"},
@@ -112,6 +114,7 @@ var thirdParty = map[string][]string{
 	"mvdan.cc/sh":                                {"developer/guard", "sandbox/rules/permit"},
 	"github.com/bluekeyes/go-gitdiff":            {"developer/editor"},
 	"golang.org/x/net":                           {"cmd", "sandbox/outbound/gateway", "sandbox/inside/enforce", "sandbox/inside/supervise"}, // the last two: the interpreter of filters, in a test; messages of DNS
+	"golang.org/x/mod":                           {"cmd"},                                                                                   // compares versions
 	"golang.org/x/image":                         {"developer"},
 	"golang.org/x/text":                          {"sandbox/rules/ignore"}, // names that macOS takes for the same
 	"golang.org/x/sys":                           {"sandbox", "developer", "sessions", "cmd", "conformance/bench"},
@@ -125,6 +128,7 @@ var thirdParty = map[string][]string{
 	"github.com/rogpeppe/go-internal/testscript": nil,
 	"github.com/rogpeppe/go-internal/txtar":      nil,
 	"go.uber.org/goleak":                         nil,
+	"github.com/hashicorp/cronexpr":              {"sandbox/unattended/controlplane"},             // cron expressions of schedules; kept by its maker, no dependencies of its own
 	"github.com/coder/websocket":                 {"sandbox/unattended/controlplane"},             // the live streams; no dependencies of its own
 	"modernc.org/sqlite":                         {"sessions", "sandbox/unattended/controlplane"}, // sessions: measured beside, in a test
 }

@@ -57,6 +57,8 @@ const (
 	KeptByWords Keeper = "words"
 	// KeptByKernel is that check, and the kernel, for whatever a command starts.
 	KeptByKernel Keeper = "kernel"
+	// KeptByName is that check, and macOS, which knows the names of closed files.
+	KeptByName Keeper = "name"
 	// KeptBySandbox is that check, and the sandbox that the server runs in.
 	KeptBySandbox Keeper = "sandbox"
 )

@@ -9,11 +9,11 @@ import (
 
 // rootsOf returns the directories in which a call with this working directory may change
 // files: the top of its work tree, the temporary directory, and what the server was given.
-// A server that was started in the root of the file system has the last only. nil permits
-// all.
+// A server that was started in the root of the file system has the last only. nil permits all, which "/" asks for:
+// on Windows the root of a drive or of a share is that alone.
 func (s *Spaces) rootsOf(dir string) []string {
 	given := slices.Clone(s.o.Roots)
-	if slices.ContainsFunc(given, isTop) {
+	if slices.Contains(given, "/") {
 		return nil
 	}
 	if isTop(s.o.WorkingDir) || isTop(dir) {

@@ -36,7 +36,7 @@ func TestRootsOfCalls(t *testing.T) {
 		{"no work tree but the home", at("given"), at("home/loose/sub"), at("temp"), nil, []string{at("home/loose/sub"), at("temp")}},
 		{"the home itself", at("home"), at("home"), at("temp"), nil, []string{at("home"), at("temp")}},
 		{"a further one", at("linked"), at("linked"), at("temp"), []string{at("given")}, []string{at("linked"), at("given"), at("temp")}},
-		{"all", at("linked"), at("linked"), at("temp"), []string{at("given"), root}, nil},
+		{"all", at("linked"), at("linked"), at("temp"), []string{at("given"), "/"}, nil},
 		{"the server is at the top", root, at("linked"), at("temp"), []string{at("given")}, []string{at("given")}},
 		{"the call is at the top", at("linked"), root, at("temp"), nil, []string{}},
 		{"temporary files in the home", at("linked"), at("linked"), at("home"), nil, []string{at("linked")}},
@@ -118,7 +118,7 @@ func refusedOutside(t *testing.T, set *Toolset, tool, call, name, root string) {
 	case err == nil && result.IsError:
 		text = result.Content[0].Text
 	}
-	for _, want := range []string{"outside", "/outside", root, "--root"} {
+	for _, want := range []string{"outside", "/outside", root, "--root", "is not changed"} {
 		if !strings.Contains(filepath.ToSlash(text), filepath.ToSlash(want)) {
 			t.Errorf("%s %s: %+v, %v; it lacks %s", tool, arguments, result, err, want)
 			return

@@ -22,7 +22,7 @@ import (
 func newShellRunner(o Options) (*shell.Runner, error) {
 	so := shell.Options{
 		Env: o.Environ, WorkingDir: o.WorkingDir, BashEnv: o.BashEnv, LoginPath: o.LoginPath, Log: o.Log,
-		KeepRules: o.Keeper == KeptByKernel, NeedRules: o.NeedKernel,
+		KeepRules: o.Keeper == KeptByKernel || o.Keeper == KeptByName, NeedRules: o.NeedKernel,
 	}
 	if o.ConfigDir != "" {
 		so.OwnRules = filepath.Join(o.ConfigDir, ignore.FileName)
@@ -170,12 +170,20 @@ func exitNote(r shell.Result, timeout time.Duration) string {
 // needsNamespaces are the words of programs that cannot make namespaces or mounts.
 var needsNamespaces = regexp.MustCompile(`(?i)new namespace|user namespace|unshare(?: failed)?: |cannot clone: |no usable sandbox|(?m:^)mount: .*(?:permission denied|not permitted)|cannot change root directory`)
 
-// keptNote says why a command failed when it is for what the kernel's keeping of rules takes.
+// needsPrivileges are the words of set-uid programs that have not become another user.
+var needsPrivileges = regexp.MustCompile(`(?i)no new privileges|effective uid is not 0|must be (?:setuid root|suid|superuser)`)
+
+// keptNote says why a command failed when it is for what holding commands, or the kernel's
+// keeping of rules, takes.
 func keptNote(run *shell.Runner, r shell.Result) string {
-	if r.Code == 0 || !run.KeepsRules() || !needsNamespaces.MatchString(r.Merged.Shown) {
-		return ""
+	switch text := r.Merged.Shown; {
+	case r.Code == 0:
+	case needsPrivileges.MatchString(text):
+		return "Set-uid programs (sudo, su, mount) do not work in the shell tool, not with --enforce off either: what they start could not be ended with the command. Run it in a terminal."
+	case run.KeepsRules() && needsNamespaces.MatchString(text):
+		return "Namespaces and mounts of one's own do not work while the kernel keeps .gooseignore; a server started with --enforce off permits them."
 	}
-	return "Namespaces and mounts of one's own do not work while the kernel keeps .gooseignore; a server started with --enforce off permits them."
+	return ""
 }
 
 // leftNote says what a command left running.

@@ -56,7 +56,11 @@ func textEditorTool(e *editor.Editor, s *Spaces) Tool {
 			if err != nil {
 				return Result{}, err
 			}
-			if err := space.Check(*args.path); err != nil {
+			check := space.CheckChange
+			if *args.command == "view" {
+				check = space.Check
+			}
+			if err := check(*args.path); err != nil {
 				return Result{}, editorError(err)
 			}
 			var notes []string

@@ -85,6 +85,8 @@ var keeperNotes = map[Keeper]string{
 	KeptByWords: "\n\nFiles that .gooseignore names are off limits. Commands that name one are refused; this is a guard that reads the command, not a wall around the files.",
 	KeptByKernel: "\n\nFiles that .gooseignore names are closed: the kernel keeps commands, and all that they start, from reading or changing them (\"Permission denied\"), and from changing a .gooseignore." +
 		" Set-uid programs (sudo), mounts and namespaces of one's own (unshare, bwrap, sandboxes of browsers) do not work.",
+	KeptByName: "\n\nFiles that .gooseignore names are closed: macOS keeps commands, and all that they start, from reading or changing them (\"Operation not permitted\"), and from changing a .gooseignore." +
+		" Set-uid programs (sudo) do not work.",
 	KeptBySandbox: "\n\nFiles that .gooseignore names are closed by the sandbox that commands run in (\"Permission denied\").",
 }
 

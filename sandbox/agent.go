@@ -103,6 +103,9 @@ type SessionParams struct {
 	ProxyAddr string
 	// Model and Mode are what the person chose; empty means the agent's default.
 	Model, Mode string
+	// Models are those that the endpoint has, for the agent to offer besides its configured one;
+	// nil leaves it its own list.
+	Models []string
 	// ResumeID is the agent's own id of a conversation to continue. An agent
 	// that cannot returns an AgentSession that has not Resumed it.
 	ResumeID string
@@ -124,12 +127,14 @@ type SessionParams struct {
 	// FilesAddr is the address, inside the sandbox, of the door through which that
 	// server reads and writes what an editor has open; empty when there is none.
 	FilesAddr string
-	// FS is what of a file system the agent is to be offered: Client answers then,
-	// as an acp.RequestHandler.
-	FS acp.FileSystemCapability
-	// Elicitation is how the agent may ask the person; Client answers that too.
-	Elicitation acp.ElicitationCapabilities
-	// Client takes the agent's updates and requests. Updates replayed while a
+	// SystemPrompt holds instructions of the client's: the agent has them as a system prompt where it
+	// takes one, else in front of its first prompt.
+	SystemPrompt string
+	// Capabilities offer the agent something of Client, which answers the requests that go
+	// with it as an acp.RequestHandler.
+	Capabilities acp.ClientCapabilities
+	// Client takes the agent's updates and requests. Those of the conversation itself have no
+	// session id, those of its child sessions the agent's own. Updates replayed while a
 	// conversation is resumed are not passed on.
 	Client acp.Client
 }

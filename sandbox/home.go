@@ -25,11 +25,20 @@ func (s Spec) FillHome() error {
 		}
 	}
 	for name, target := range s.HomeLinks {
-		if err := link(root, name, target); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("linking %s in the sandbox's home: %w", name, err)
-		}
+		link(root, name, target)
 	}
 	return nil
+}
+
+// link makes a link, or removes one that leads nowhere now. Where something else is in its place,
+// programs inside have that.
+func link(root *os.Root, name, target string) {
+	if have, err := root.Readlink(name); err == nil && have != target {
+		_ = root.Remove(name)
+	}
+	if target != "" && root.MkdirAll(path.Dir(name), 0o700) == nil {
+		_ = root.Symlink(target, name)
+	}
 }
 
 func fill(root *os.Root, name string, text []byte) error {
@@ -42,16 +51,4 @@ func fill(root *os.Root, name string, text []byte) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
-}
-
-func link(root *os.Root, name, target string) error {
-	if old, err := root.Readlink(name); err == nil && old != target {
-		if err := root.Remove(name); err != nil {
-			return err
-		}
-	}
-	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return err
-	}
-	return root.Symlink(target, name)
 }

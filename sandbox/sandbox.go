@@ -57,8 +57,12 @@ type Spec struct {
 	// and have slashes: settings that the sandbox has a copy of.
 	HomeFiles map[string][]byte
 	// HomeLinks are symbolic links in Home: by their places, as those of HomeFiles, the absolute
-	// paths that they lead to inside. A link that is there already gets the new target.
+	// paths that they lead to inside. One that leads elsewhere is replaced, and removed where the
+	// path is empty.
 	HomeLinks map[string]string
+	// Caches limits the bytes of package managers' caches that are kept for the next sandbox of the
+	// project; 0 keeps none.
+	Caches int64
 	// Files appear at their absolute paths inside, read-only, in the place of what is there.
 	Files map[string][]byte
 	// Mounts are further host files and directories that appear at the same

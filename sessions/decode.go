@@ -3,6 +3,8 @@ package sessions
 import (
 	"encoding/json"
 	"time"
+
+	"gander.dev/gander/acp"
 )
 
 // envelope is what every record has, and what an Update has beside it: nearly all of a
@@ -14,6 +16,7 @@ type envelope struct {
 	Timestamp int64           `json:"timestamp"`
 	Update    json.RawMessage `json:"update"`
 	Sent      json.RawMessage `json:"sent"`
+	Child     acp.SessionID   `json:"child"`
 }
 
 // decodeRecord reads a line. It never fails: what it does not understand is an
@@ -61,7 +64,7 @@ func decodeBody(e *envelope, line []byte) (Body, error) {
 	case TypeCompaction:
 		return decodeAs[Compaction](line)
 	case TypeUpdate:
-		u := Update{Update: e.Update}
+		u := Update{Update: e.Update, Child: e.Child}
 		if len(e.Sent) == 0 {
 			return u, nil
 		}
@@ -89,6 +92,14 @@ func decodeBody(e *envelope, line []byte) (Body, error) {
 		return decodeAs[Prune](line)
 	case TypeChanges:
 		return decodeAs[Changes](line)
+	case TypeArchive:
+		return decodeAs[Archive](line)
+	case TypeChild:
+		return decodeAs[Child](line)
+	case TypeRewind:
+		return decodeAs[Rewind](line)
+	case TypeStep:
+		return decodeAs[Step](line)
 	default:
 		return Unknown{Kind: e.Type}, nil
 	}

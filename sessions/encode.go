@@ -64,6 +64,9 @@ func appendUpdate(dst []byte, u *Update) []byte {
 		dst = append(dst, `,"update":`...)
 		dst = appendRaw(dst, u.Update)
 	}
+	if u.Child != "" {
+		dst = appendString(append(dst, `,"child":`...), string(u.Child))
+	}
 	if u.Sent == nil {
 		return append(dst, '}')
 	}

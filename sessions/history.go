@@ -64,12 +64,16 @@ func (s *Store) History(ctx context.Context, id acp.SessionID, maxBytes int) (*H
 }
 
 // counting are the records that count for agents: those behind the last cut, the
-// summary of what was before it the first of them.
+// summary of what was before it the first of them, and without what rewinds took back.
 func (s *Store) counting(ctx context.Context, id acp.SessionID) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		var cut cut
-		if f, err := s.fold(ctx, id); err == nil && f.Cut != nil { // one without a header is read to its end
-			cut = *f.Cut
+		var taken left
+		if f, err := s.fold(ctx, id); err == nil { // one without a header is read to its end
+			taken.spans = f.Left
+			if f.Cut != nil {
+				cut = *f.Cut
+			}
 		}
 		if cut.At > 0 && !s.yieldAt(ctx, id, cut.At, yield) {
 			return
@@ -78,6 +82,9 @@ func (s *Store) counting(ctx context.Context, id acp.SessionID) iter.Seq2[Record
 		begun := cut.At == 0
 		for r, err := range s.Entries(ctx, id) {
 			n++
+			if gone := taken.has(r.ID); gone && err == nil {
+				continue
+			}
 			if err == nil && (!begun || n == cut.At) {
 				begun = begun || n >= cut.At || cut.LastID != "" && r.ID == cut.LastID
 				continue

@@ -24,6 +24,8 @@ type Info struct {
 	Origin Origin        `json:"origin,omitempty"`
 	// Temporary is whether nothing of it is to be kept; see [Header].
 	Temporary bool `json:"temporary,omitempty"`
+	// Archived is whether a person has put it away.
+	Archived bool `json:"archived,omitempty"`
 	// Agent is the one that was chosen last.
 	Agent string `json:"agentId"`
 	// WorkingPath is the directory as it was given, RealPath the same without
@@ -65,6 +67,7 @@ type Info struct {
 	Options    map[string]string `json:"options,omitempty"`
 	PreviousID acp.SessionID     `json:"previousSessionId,omitempty"`
 	ForkedFrom acp.SessionID     `json:"forkedFrom,omitempty"`
+	Parent     acp.SessionID     `json:"parentSessionId,omitempty"`
 	Imported   string            `json:"importedFrom,omitempty"`
 	// Records and Bytes are the size of the transcript as far as it is summed up.
 	Records int   `json:"records"`
@@ -125,6 +128,7 @@ type fold struct {
 	Headed   bool   `json:"headed,omitempty"`
 	Before   string `json:"before,omitempty"` // LastTurn before the one that runs
 	Cut      *cut   `json:"cut,omitempty"`    // the last one
+	Left     []Span `json:"left,omitempty"`   // the records that rewinds took back
 }
 
 // cut is where the conversation begins for agents, because what came before was
@@ -172,8 +176,12 @@ func (f *fold) add(r *Record) {
 	case Prune:
 		f.Cut = &cut{f.Records, b.LastID}
 		f.AgentSessions, f.AgentTurns = nil, nil
+	case Rewind:
+		f.rewind(r.ID, b)
 	case Fork:
-		f.AgentSessions, f.AgentTurns = nil, nil
+		f.AgentSessions, f.AgentTurns, f.Archived = nil, nil, false
+	case Archive:
+		f.Archived = b.Archived
 	}
 }
 
@@ -195,7 +203,7 @@ func (f *fold) header(h Header) {
 	f.Headed = true
 	f.ID, f.Key, f.Origin, f.Temporary, f.Agent = h.SessionID, h.SessionKey, h.Origin, h.Temporary, h.AgentID
 	f.WorkingPath, f.RealPath, f.AdditionalDirectories = h.WorkingPath, h.RealPath, h.AdditionalDirectories
-	f.CreatedAt, f.PreviousID, f.ForkedFrom, f.Imported = h.CreatedAt, h.PreviousID, h.ForkedFrom, h.ImportedFrom
+	f.CreatedAt, f.PreviousID, f.ForkedFrom, f.Imported, f.Parent = h.CreatedAt, h.PreviousID, h.ForkedFrom, h.ImportedFrom, h.ParentID
 	if f.UpdatedAt.IsZero() {
 		f.UpdatedAt = h.CreatedAt
 	}

@@ -31,8 +31,15 @@ type ListOptions struct {
 	// Temporary lists the sessions of which nothing is to be kept, and no others;
 	// without it they are left out.
 	Temporary bool
+	// Archived lists those that are archived, or those that are not; nil both.
+	Archived *bool
 
-	all bool // both kinds
+	// Parent lists the sessions that do work for this one, and no others. Delegates lists
+	// those of all; without either they are left out.
+	Parent    acp.SessionID
+	Delegates bool
+
+	all bool // all kinds
 }
 
 // A Page is a part of the list of sessions.
@@ -88,7 +95,7 @@ func (o *ListOptions) page(entries []*entry) (Page, error) {
 		if err != nil {
 			return Page{}, err
 		}
-		if o.CWD != "" && !sameDir(&info, o.CWD) || o.Agent != "" && info.Agent != o.Agent || info.Temporary != o.Temporary && !o.all {
+		if o.CWD != "" && !sameDir(&info, o.CWD) || o.Agent != "" && info.Agent != o.Agent || info.Temporary != o.Temporary && !o.all || info.Parent != o.Parent && !o.Delegates && !o.all || o.Archived != nil && info.Archived != *o.Archived {
 			continue
 		}
 		if o.Limit > 0 && len(p.Sessions) == o.Limit {
@@ -103,7 +110,7 @@ func (o *ListOptions) page(entries []*entry) (Page, error) {
 // atMost is how many of some entries a page has, 0 when that takes a look at each.
 func (o *ListOptions) atMost(entries int) int {
 	switch {
-	case o.CWD != "" || o.Agent != "" || o.Temporary:
+	case o.CWD != "" || o.Agent != "" || o.Temporary || o.Parent != "":
 		return 0
 	case o.Limit > 0:
 		return min(o.Limit, entries)
@@ -114,6 +121,9 @@ func (o *ListOptions) atMost(entries int) int {
 // mayMatch tells most of the others apart without decoding them.
 func (o *ListOptions) mayMatch(e *entry) bool {
 	if o.Temporary && !bytes.Contains(e.raw, []byte(`"temporary":true`)) {
+		return false
+	}
+	if o.Parent != "" && !e.mentions(string(o.Parent)) {
 		return false
 	}
 	if o.CWD == "" {

@@ -30,6 +30,9 @@ const (
 	TypeChanges     Type = "changes"
 	TypeElicitation Type = "elicitation"
 	TypeNetwork     Type = "network"
+	TypeChild       Type = "child"
+	TypeArchive     Type = "archive"
+	TypeRewind      Type = "rewind"
 )
 
 // A Record is one line of a transcript.
@@ -81,6 +84,8 @@ type Header struct {
 	PreviousID acp.SessionID `json:"previousSessionId,omitempty"`
 	// ForkedFrom is the session that the first records are copied from, up to a [Fork].
 	ForkedFrom acp.SessionID `json:"forkedFrom,omitempty"`
+	// ParentID is the session that this one does work for; it goes with that.
+	ParentID acp.SessionID `json:"parentSessionId,omitempty"`
 	// ImportedFrom is the file of another program that the records come from.
 	ImportedFrom string `json:"importedFrom,omitempty"`
 }
@@ -95,6 +100,9 @@ const (
 	OriginCLI    Origin = "cli"
 	OriginLoop   Origin = "loop"
 	OriginImport Origin = "import"
+	// OriginDelegate is one in which an agent does what another one gave it, of the session
+	// that is its parent. Lists leave it out unless they are asked for it.
+	OriginDelegate Origin = "delegate"
 )
 
 // A Role says who speaks in a [Message].
@@ -142,6 +150,18 @@ type Update struct {
 	// Sent is what the client got, when that differs: nil means Update
 	// unchanged, an empty list that it was held back.
 	Sent []json.RawMessage `json:"sent,omitzero"`
+	// Child is set where Sent stands for what a child session did, for whoever knows no
+	// child sessions: its own updates are in [Child] records.
+	Child acp.SessionID `json:"child,omitempty"`
+}
+
+// Child is an update of a child session, or one that announces it to the session that it is
+// a child of. Clients that know child sessions get it in the place of the updates with the
+// same Child.
+type Child struct {
+	// SessionID is the session that the update is in: this one, or a child of it.
+	SessionID acp.SessionID   `json:"sessionId"`
+	Update    json.RawMessage `json:"update"`
 }
 
 // Permission is a question to the person and its answer. The question is
@@ -255,6 +275,11 @@ type Title struct {
 	By string `json:"by,omitempty"`
 }
 
+// Archive says whether the session is archived, from then on.
+type Archive struct {
+	Archived bool `json:"archived"`
+}
+
 // Fork is the end of the records that were copied from another session. What the
 // agents know by themselves belongs to that one.
 type Fork struct {
@@ -343,6 +368,15 @@ func (Fork) Type() Type { return TypeFork }
 
 // Type is "prune".
 func (Prune) Type() Type { return TypePrune }
+
+// Type is "rewind".
+func (Rewind) Type() Type { return TypeRewind }
+
+// Type is "child".
+func (Child) Type() Type { return TypeChild }
+
+// Type is "archive".
+func (Archive) Type() Type { return TypeArchive }
 
 // Type is "changes".
 func (Changes) Type() Type { return TypeChanges }

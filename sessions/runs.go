@@ -145,10 +145,15 @@ type RunOrchestration struct {
 	Steps        []RunStep `json:"steps"`
 	// OmittedSteps is how many more there were.
 	OmittedSteps int `json:"omittedSteps,omitempty"`
+	// Graph and Threads are those of a run that a planner had others do.
+	Graph   *RunGraph   `json:"sessionGraph,omitempty"`
+	Threads []RunThread `json:"taskThreads,omitempty"`
 }
 
-// A RunStep is a tool call of the agent, or a note.
+// A RunStep is a tool call of the agent, a note, or an action of a planner.
 type RunStep struct {
+	StepFacts
+
 	Step       int       `json:"step"`
 	Timestamp  time.Time `json:"timestamp"`
 	ToolCallID string    `json:"toolCallId,omitempty"`
@@ -173,7 +178,7 @@ const (
 func (r *Runs) Start(session RunSession, at time.Time) *Trace {
 	t := &Trace{runs: r, calls: map[string]int{}, run: Run{
 		SchemaVersion: runsVersion, RunID: session.TurnID, Status: RunRunning, StartedAt: at.UTC(), EntryAgentID: session.AgentID,
-		Session: session, Execution: RunExecution{AgentID: session.AgentID}, Orchestration: RunOrchestration{Mode: "single-agent", Steps: []RunStep{}},
+		Session: session, Execution: RunExecution{AgentID: session.AgentID}, Orchestration: RunOrchestration{Mode: modeSingle, Steps: []RunStep{}},
 	}}
 	if err := r.open(t); err != nil {
 		r.o.Log.Warn("the run trace cannot be written", "run", session.TurnID, "err", err)
@@ -330,6 +335,7 @@ func (r *Runs) recover(id string) {
 func (r *Runs) save(t *Trace) error {
 	t.run.Execution.Stdout = string(t.text)
 	t.run.Orchestration.FinalMessage = t.run.Execution.Stdout
+	t.run.Orchestration.sum(t.run.EntryAgentID)
 	raw, err := json.MarshalIndent(&t.run, "", "  ")
 	if err != nil {
 		return err

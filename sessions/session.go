@@ -36,6 +36,20 @@ func (s *Store) SetTitle(ctx context.Context, id acp.SessionID, title, by string
 	return title, s.Append(ctx, id, Record{Body: Title{title, by}})
 }
 
+// SetArchived archives a session, or takes it out of the archive.
+func (s *Store) SetArchived(ctx context.Context, id acp.SessionID, archived bool) error {
+	return s.Append(ctx, id, Record{Body: Archive{archived}})
+}
+
+// InUse reports whether somebody has a session open.
+func (s *Store) InUse(id acp.SessionID) bool {
+	release, err := s.Claim(id)
+	if err == nil {
+		release()
+	}
+	return errors.Is(err, ErrInUse)
+}
+
 // Fork makes a session h.SessionID that begins with all that is in session from,
 // up to the last whole record; it is temporary when that is. Of h the id, the key, the origin and the
 // directories may be given, for what is empty is taken from the other. The agents

@@ -23,6 +23,8 @@ type Trace struct {
 	text  []byte         // what the agent said since the last tool call
 	said  bool           // text is complete: something else came
 	calls map[string]int // tool calls, by id: their place in the steps
+	// planner are the actions of a planner, by their keys: so, too.
+	planner map[string]int
 }
 
 // Record takes what happens in the turn, the same records as the transcript's.
@@ -99,7 +101,7 @@ func (runBegin) Type() Type { return typeRun }
 // text are too many: a turn that a crash cut short has them in its transcript.
 func notable(r *Record) bool {
 	switch b := r.Body.(type) {
-	case Message, Permission, TurnEvent, AgentEvent, Notice, Network, Changes:
+	case Message, Permission, TurnEvent, AgentEvent, Notice, Network, Changes, Step:
 		return true
 	case Update:
 		for _, u := range b.shown() {
@@ -138,6 +140,8 @@ func (t *Trace) fold(r *Record) {
 		t.network(b)
 	case Changes:
 		x.Effect = &b
+	case Step:
+		t.planned(r, b)
 	case TurnEvent:
 		t.turn(b)
 	}
@@ -238,7 +242,7 @@ func (t *Trace) say(text string) {
 }
 
 func (t *Trace) call(at time.Time, u *sessionUpdate) {
-	if len(u.ToolCallID) > maxRunRaw {
+	if len(u.ToolCallID) > maxRunRaw || t.run.Orchestration.Mode == modePlanned {
 		return
 	}
 	steps := t.run.Orchestration.Steps

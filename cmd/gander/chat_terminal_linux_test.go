@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,15 +19,25 @@ import (
 type screen struct {
 	t      *testing.T
 	socket string
+	kept   string // the file that keeps what it showed
 }
 
 // startScreen runs gander on a terminal of its own. The terminal stays for a last look.
 func startScreen(t *testing.T, columns int, environ []string, args ...string) *screen {
 	t.Helper()
-	s := &screen{t, filepath.Join(t.TempDir(), "tmux")}
-	command := fmt.Sprintf("env %s gander %s; sleep 60", quoted(environ), strings.Join(args, " "))
+	s := &screen{t, filepath.Join(t.TempDir(), "tmux"), filepath.Join(t.ArtifactDir(), "screens.txt")}
+	command := fmt.Sprintf("trap : INT; env %s gander %s; sleep 60", quoted(environ), strings.Join(args, " "))
 	s.tmux("-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(columns), "-y", "24", "sh", "-c", command)
-	t.Cleanup(func() { _ = exec.Command("tmux", "-S", s.socket, "kill-server").Run() })
+	shell := strings.TrimSpace(s.tmux("list-panes", "-F", "#{pane_pid}"))
+	t.Cleanup(func() { // what gander still clears away must be gone before the test's directories are
+		_ = exec.Command("tmux", "-S", s.socket, "kill-server").Run()
+		for deadline := time.Now().Add(20 * time.Second); exec.Command("pgrep", "-s", shell).Run() == nil; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Error("gander still runs 20 s after its terminal was closed")
+				return
+			}
+		}
+	})
 	return s
 }
 
@@ -70,13 +81,26 @@ func (s *screen) see(pattern string) string {
 	for {
 		now := s.cells(false)
 		if want.MatchString(now) {
-			s.t.Logf("the screen shows %q:\n%s", pattern, strings.TrimRight(now, "\n"))
+			s.keep(pattern)
 			return now
 		}
 		if time.Now().After(deadline) {
 			s.t.Fatalf("no line matches %q on the screen:\n%s", pattern, now)
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// keep adds the screen, as it is drawn, to the test's artifacts.
+func (s *screen) keep(what string) {
+	s.t.Helper()
+	f, err := os.OpenFile(s.kept, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "── %s columns, %s ──\n%s\n", strings.TrimSpace(s.tmux("display-message", "-p", "#{window_width}")), what, strings.TrimRight(s.cells(true), "\n"))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		s.t.Error(err)
 	}
 }
 

@@ -24,8 +24,10 @@ import (
 	_ "gander.dev/gander/cmd/gander/internal/early" // a supervisor does not get to main
 	"gander.dev/gander/cmd/gander/internal/editor"
 	"gander.dev/gander/cmd/gander/internal/mcpcmd"
+	"gander.dev/gander/cmd/gander/internal/plugincmd"
 	"gander.dev/gander/cmd/gander/internal/policycmd"
 	"gander.dev/gander/cmd/gander/internal/sandboxcmd"
+	"gander.dev/gander/cmd/gander/internal/scenariocmd"
 	"gander.dev/gander/cmd/gander/internal/session"
 	"gander.dev/gander/cmd/gander/internal/setup"
 	"gander.dev/gander/cmd/gander/internal/skillcmd"
@@ -100,11 +102,11 @@ yours, no network but the model, no key inside, nothing left behind.`,
 		mcpcmd.Command(a),
 		session.Command(a),
 		agents.Command(a, editor.RunCommand(a)), agents.ProviderCommand(a),
-		skillcmd.Command(a),
+		skillcmd.Command(a), plugincmd.Command(a), scenariocmd.Command(a),
 		unattended.ServeCommand(a), unattended.LoopCommand(a),
 		sandboxcmd.Command(a),
 		policycmd.Command(a),
-		setup.Command(a), setup.ConfigCommand(a), setup.UninstallCommand(a),
+		setup.Command(a), setup.ConfigCommand(a), setup.UpgradeCommand(a), setup.UninstallCommand(a),
 		doctor.Command(a),
 		demo.Command(a),
 		conformancecmd.Command(a),

@@ -69,7 +69,7 @@ func TestMCPCancel(t *testing.T) {
 
 // goose answers an editor, and has the tools of a server that the editor names
 // developer: what its command prints comes while it runs, and cancelling the turn
-// ends the command with everything that it started.
+// ends the command with everything that it started. What .gooseignore closes stays closed.
 func TestGooseCancelsTheTool(t *testing.T) {
 	goose := goosePath()
 	if goose == "" {
@@ -79,6 +79,11 @@ func TestGooseCancelsTheTool(t *testing.T) {
 		t.Skip("there is no goose here (make agents)")
 	}
 	c := prepare(t)
+	for name, text := range map[string]string{".gooseignore": ".closed\n", ".closed": "closed content\n", "Makefile": "all:\n\t@cat .clo*\n"} {
+		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.startProgram(goose, c.gooseEnv(c.cancelScript()), "goose", "acp")
 	c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{},"clientInfo":{"name":"probe","version":"1"}}}`)
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":%q,"mcpServers":[{"name":"developer","command":%q,"args":["mcp","developer"],"env":[]}]}}`, c.dir, c.link())
@@ -103,7 +108,10 @@ func TestGooseCancelsTheTool(t *testing.T) {
 	c.expect(`"stopReason":"cancelled"`)
 	c.nothingLeft()
 	c.send(`{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":"please look"}]}}`, session)
-	c.expect(`for the person`) // the copy with the note for people, in the editor
+	shown := c.expect(`"status":"completed"`) // with the copy that has the note for people
+	if !strings.Contains(shown, "for the person") || !strings.Contains(shown, "Permission denied") || strings.Contains(shown, "closed content") {
+		t.Errorf("the editor is shown %s", shown)
+	}
 	c.expect(`"id":3`)
 	_ = c.stdin.Close()
 	c.wait()
@@ -130,7 +138,7 @@ func (c *child) cancelScript() string {
 	}
 	return `{"rules": [
   {"match": "please hang", "steps": [{"tool": "developer__shell", "args": {"command": ` + string(command) + `}}]},
-  {"match": "please look", "steps": [{"tool": "developer__shell", "args": {"command": "echo for the person"}}, {"text": "done"}]}]}`
+  {"match": "please look", "steps": [{"tool": "developer__shell", "args": {"command": "python3 -c \"print(open('.clo'+'sed').read())\"; grep -r content .; make -s; echo for the pers''on"}}, {"text": "done"}]}]}`
 }
 
 // gooseEnv starts a scripted model and is goose's environment for it.

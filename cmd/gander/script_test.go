@@ -54,7 +54,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setUpScript,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "model": startModel, "json": validJSON, "cmpids": compareIDs, "expand": expand,
-			"findings": findings, "endpoint": startEndpoint, "plane": newPlanes(t).command,
+			"findings": findings, "endpoint": startEndpoint, "registry": startRegistry, "plane": newPlanes(t).command,
 		},
 		Condition: have,
 	})
@@ -144,6 +144,24 @@ func startEndpoint(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("LLM_HOST", server.URL)
 	ts.Setenv("LLM_API_KEY", testKey)
 	ts.Setenv("GOOSE_MODEL", "scripted")
+}
+
+// registry CONFIG FILE writes a configuration that has gander upgrade ask a server of the
+// script's files for FILE; "elsewhere" leads to another host.
+func startRegistry(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: registry CONFIG FILE")
+	}
+	files := http.FileServer(http.Dir(ts.MkAbs(".")))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/elsewhere" {
+			http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	ts.Defer(server.Close)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Appendf(nil, `{"upgrade": {"url": "%s/%s"}}`, server.URL, args[1]), 0o600))
 }
 
 // changing is what differs from run to run in what doctor says.

@@ -49,7 +49,7 @@ func (r *runner) environ(more []string) []string {
 		"HOME={home}", "TMPDIR=" + filepath.Join(r.dir, "tmp"),
 		"XDG_CONFIG_HOME={home}/.config", "XDG_DATA_HOME={home}/.local/share", "XDG_STATE_HOME={home}/.local/state", "XDG_CACHE_HOME={home}/.cache",
 		// gander
-		"GANDER_HOME={home}/gander", "LLM_HOST={modelUrl}", "LLM_API_KEY={modelKey}", "GOOSE_MODEL=" + modelName, "OPENCODE_MODEL=" + modelName,
+		"GANDER_HOME={home}/gander", "LLM_HOST={modelUrl}", "LLM_API_KEY={modelKey}", "GOOSE_MODEL=" + modelName, "OPENCODE_MODEL=" + modelName, "ORCHESTRATOR_MODEL=" + modelName,
 		"GOOSE_LLM_HOST={modelUrl}", "OPENCODE_LLM_HOST={modelUrl}/v1",
 		// goose
 		"GOOSE_PROVIDER=openai", "OPENAI_HOST={modelUrl}", "OPENAI_API_KEY={modelKey}", "GOOSE_MODE=auto", "GOOSE_DISABLE_KEYRING=1",

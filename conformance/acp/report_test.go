@@ -33,9 +33,9 @@ func TestRequirementsAreShown(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for want, o := range map[string]Options{
-		"no command":      {},
-		"no check":        {Command: []string{"x"}, Only: []string{"no.such"}},
-		"starting /no/su": {Command: []string{"/no/such/agent"}},
+		"no command": {},
+		"no check":   {Command: []string{"x"}, Only: []string{"no.such"}},
+		"/no/such":   {Command: []string{"/no/such/agent"}},
 	} {
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %q", err, want)

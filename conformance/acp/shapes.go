@@ -15,7 +15,7 @@ Implementation: name! string, title string?, version! string
 AgentCapabilities: loadSession bool, promptCapabilities PromptCapabilities, mcpCapabilities MCPCapabilities, sessionCapabilities SessionCapabilities, auth Auth, providers object?
 PromptCapabilities: image bool, audio bool, embeddedContext bool
 MCPCapabilities: http bool, sse bool, acp bool
-SessionCapabilities: list object?, resume object?, close object?, delete object?, additionalDirectories object?, fork object?, archive object?, status object?, title object?, systemPrompt object?
+SessionCapabilities: list object?, resume object?, close object?, delete object?, additionalDirectories object?, fork object?, archive object?, status object?, title object?, systemPrompt object?, options object?
 Auth: logout object?, status object?
 AuthMethod: id! string, name! string, description string?, type (terminal|agent), args [string], env object
 Empty:
@@ -32,6 +32,7 @@ Group: group! string, name! string, options! [Value]
 Sessions: sessions! [SessionInfo], nextCursor string?
 SessionInfo: sessionId! string, cwd! path, additionalDirectories [path], title string?, updatedAt string?, archived bool
 Status: status! (open|saved)
+AuthStatus: state! string, accounts [object]
 Title: title string?
 Options: configOptions! [ConfigOption]
 Prompt: stopReason! (end_turn|max_tokens|max_turn_requests|refusal|cancelled), usage Usage?, userMessageId string?
@@ -90,6 +91,7 @@ func results() map[string]string {
 		"session/close": "Empty", "session/delete": "Empty", "session/list": "Sessions", "session/prompt": "Prompt",
 		"session/set_mode": "Empty", "session/set_model": "Empty", "session/set_config_option": "Options",
 		"session/archive": "Empty", "session/unarchive": "Empty", "session/status": "Status", "session/set_title": "Title",
+		"session/options": "Opened", "auth/status": "AuthStatus",
 	}
 }
 

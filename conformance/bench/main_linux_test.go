@@ -21,6 +21,7 @@ var programs = map[string]func() error{
 	proxyName:   func() error { return proxy(os.Args[1]) },
 	copierName:  func() error { return copyLines(os.Stdin, os.Stdout) },
 	openerName:  func() error { return opener(os.Args[1], os.Args[2]) },
+	fetcherName: func() error { return fetcher(os.Args[1], os.Args[2]) },
 }
 
 func TestMain(m *testing.M) {
@@ -53,11 +54,13 @@ func TestBench(t *testing.T) {
 		{"cancel", b.sameCancel},
 		{"opencode", b.sameOpencode},
 		{"docker", func() { b.needDocker(); b.samePromptInDocker(); b.sameContainerStart(); b.sameExec(); b.sameStdio() }},
+		{"road", b.sameRoad},
 		{"rules", b.sameRules},
 		{"masks", b.sameMasks},
 		{"setup", b.sameSetup},
 		{"tree", b.sameTree},
 		{"others", b.sameOthers},
+		{"team", b.sameTask},
 		{"pool", func() { b.needDocker(); b.samePool() }},
 		{"cold", func() { b.needDocker(); b.coldStart() }},
 		{"look", b.sameLook},

@@ -80,13 +80,21 @@ func (b *bench) sameChunks() {
 // model to the client.
 func (b *bench) latencies(c *client) samples {
 	b.t.Helper()
+	return b.latenciesOf(c, func(script string) string { return script })
+}
+
+// latenciesOf is latencies of a turn whose prompt wrap makes of the model's script.
+func (b *bench) latenciesOf(c *client, wrap func(script string) string) samples {
+	b.t.Helper()
 	arrived := map[string]time.Time{}
 	b.clock.reset()
 	script := `[{"tokens": ` + strconv.Itoa(chunks) + `, "delay": ` + strconv.Itoa(pause) + `}]`
-	c.finish(model.Embed(script), func(line []byte) {
+	c.finish(wrap(model.Embed(script)), func(line []byte) {
 		now := time.Now()
 		for word := range strings.FieldsSeq(chunkText(line)) {
-			arrived[word] = now
+			if strings.HasPrefix(word, "t") { // the orchestrator ends by another word of its own
+				arrived[word] = now
+			}
 		}
 	})
 	var s samples

@@ -61,7 +61,7 @@ func Start(t testing.TB, o Options) *Page {
 		chromedp.WindowSize(o.Width, o.Height),
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("disable-gpu", true),
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost"),
 		chromedp.Flag("lang", "en-GB"),
 		chromedp.WSURLReadTimeout(limit))
 	if os.Geteuid() == 0 {

@@ -42,6 +42,9 @@ func TestAgentConforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, res := range report.Results {
+		if res.ID == "lifecycle.unadvertised" && res.State == harness.NotApplicable {
+			continue // gander offers every method of sessions
+		}
 		if res.State != harness.Pass {
 			t.Errorf("%s: %s: %q", res.ID, res.State, res.Problems)
 		}

@@ -1,6 +1,7 @@
 // An editor on a string: the official ACP SDK as a client, driven by a test.
 //
 //   node editor.mjs '{"command":["bin/gander","acp"],"env":{},"cwd":"/","uid":1000,"gid":1000}'
+//   ("unstable":true: the SDK's part that knows child sessions)
 //
 // It spawns the agent, records and checks every frame in both directions, and
 // does what JSON lines on its stdin say:
@@ -18,10 +19,10 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { Readable, Writable } from "node:stream";
-import { client, methods, ndJsonStream } from "@agentclientprotocol/sdk";
 import { check } from "./schema.mjs";
 
 const options = JSON.parse(process.argv[2]);
+const { client, methods, ndJsonStream } = await import(options.unstable ? "@agentclientprotocol/sdk/unstable" : "@agentclientprotocol/sdk");
 const [program, ...args] = options.command;
 const started = performance.now();
 const say = (event) => process.stdout.write(JSON.stringify({ ms: performance.now() - started, ...event }) + "\n");

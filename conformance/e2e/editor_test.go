@@ -22,6 +22,8 @@ type launch struct {
 	gid     int
 	dir     string
 	serves  []string // further methods the client answers, besides permissions
+	// unstable is the SDK's part for what the protocol has since it was released.
+	unstable bool
 }
 
 // An editor is a Node process with the official SDK in it (editor.mjs), and the
@@ -98,7 +100,7 @@ func startEditor(t *testing.T, l launch) *editor {
 	t.Helper()
 	needClients(t)
 	arg, err := json.Marshal(map[string]any{
-		"command": l.command, "env": l.env, "uid": l.uid, "gid": l.gid, "cwd": l.dir, "serves": l.serves,
+		"command": l.command, "env": l.env, "uid": l.uid, "gid": l.gid, "cwd": l.dir, "serves": l.serves, "unstable": l.unstable,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -320,9 +322,15 @@ func (e *editor) raw(line string) {
 // initialize greets the agent and returns its whole answer.
 func (e *editor) initialize() initialized {
 	e.t.Helper()
+	return e.initializeWith(map[string]any{})
+}
+
+// initializeWith is initialize with what the editor can do.
+func (e *editor) initializeWith(capabilities map[string]any) initialized {
+	e.t.Helper()
 	var got initialized
 	err := e.request("initialize", map[string]any{
-		"protocolVersion": 1, "clientCapabilities": map[string]any{},
+		"protocolVersion": 1, "clientCapabilities": capabilities,
 		"clientInfo": map[string]any{"name": "gander-e2e", "version": "1"},
 	}, &got)
 	if err != nil {

@@ -62,6 +62,8 @@ type update struct {
 	Status        string
 	CurrentModeID string
 	Used, Size    int64
+	SessionID     string // of the child that a subagent_update is about
+	State         struct{ State, StopReason string }
 	Content       json.RawMessage
 	RawInput      json.RawMessage
 	Locations     []struct{ Path string }
@@ -116,8 +118,15 @@ type turn struct {
 	cancelled time.Duration // when the editor sent session/cancel; 0: never
 	ended     time.Duration // 0: no answer
 	updates   []update      // of the session, between begun and ended
+	children  []childUpdate // of the sessions that are children of it
 	answer    promptAnswer
 	err       json.RawMessage
+}
+
+// A childUpdate is an update of a child session.
+type childUpdate struct {
+	session string
+	update
 }
 
 type promptAnswer struct {
@@ -174,6 +183,7 @@ type record struct {
 	frames []frame
 	turns  []*turn
 	open   []*turn
+	parent map[string]string // of the child sessions
 }
 
 func (r *record) add(f frame) {
@@ -202,9 +212,23 @@ func (r *record) cancel(f frame) {
 
 func (r *record) update(f frame) {
 	u, _ := f.update()
+	if u.SessionUpdate == "subagent_update" {
+		if r.parent == nil {
+			r.parent = map[string]string{}
+		}
+		r.parent[u.SessionID] = f.sessionID()
+	}
+	top := f.sessionID()
+	for r.parent[top] != "" {
+		top = r.parent[top]
+	}
 	for _, t := range r.open {
-		if t.session == f.sessionID() {
+		switch {
+		case t.session != top:
+		case top == f.sessionID():
 			t.updates = append(t.updates, u)
+		default:
+			t.children = append(t.children, childUpdate{f.sessionID(), u})
 		}
 	}
 }
@@ -263,7 +287,7 @@ func shorten(s string) string {
 // findings says what is wrong with a record beyond the shape of its frames.
 // dies: the agent was ended in the middle of it.
 func findings(r *record, dies bool) []string {
-	c := checker{sessions: map[string]bool{}, pending: map[string]string{}}
+	c := checker{sessions: map[string]bool{}, ended: map[string]bool{}, pending: map[string]string{}}
 	for _, f := range r.frames {
 		c.frame(f)
 	}
@@ -276,6 +300,7 @@ func findings(r *record, dies bool) []string {
 type checker struct {
 	bad      []string
 	sessions map[string]bool
+	ended    map[string]bool   // child sessions that do nothing any more
 	pending  map[string]string // unanswered requests of the editor: id → method
 }
 
@@ -326,6 +351,12 @@ func (c *checker) update(f frame, u update) {
 	if !c.sessions[f.sessionID()] {
 		c.say(f, "an update of a session the editor does not know yet")
 	}
+	if c.ended[f.sessionID()] {
+		c.say(f, "an update of a child session after its end")
+	}
+	if u.SessionUpdate == "subagent_update" {
+		c.sessions[u.SessionID], c.ended[u.SessionID] = true, u.State.State == "idle"
+	}
 	for _, l := range u.Locations {
 		if !filepath.IsAbs(l.Path) {
 			c.say(f, "a relative location %q", l.Path)
@@ -365,14 +396,21 @@ func TestFindings(t *testing.T) {
 		answer  = "\n" + `< {"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}`
 		started = "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c"}}}`
 		ended   = "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"failed"}}}`
+		ofChild = "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"kid","update":{"sessionUpdate":"agent_message_chunk"}}}`
 		placed  = "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","locations":[{"path":"a/b"}]}}}`
 	)
+	child := func(state string) string {
+		return "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"subagent_update","sessionId":"kid","state":{"state":"` + state + `"}}}}`
+	}
 	tests := []struct{ name, frames, want string }{
 		{"a good turn", prompt + started + ended + answer, ""},
 		{"a tool call without an end", prompt + started + answer, "no final status"},
 		{"no answer", prompt, "without an answer"},
 		{"two answers", prompt + answer + answer, "nobody waits for"},
 		{"an early update", strings.TrimPrefix(started, "\n"), "does not know yet"},
+		{"a child", prompt + child("running") + ofChild + child("idle") + answer, ""},
+		{"a child that was not announced", prompt + ofChild + answer, "does not know yet"},
+		{"a child after its end", prompt + child("running") + child("idle") + ofChild + answer, "after its end"},
 		{"a relative path", open + placed, "relative location"},
 		{"the key", `< {"jsonrpc":"2.0","method":"_x","params":"` + canary + `"}`, "the key"},
 		{"a huge frame", `< {"jsonrpc":"2.0","method":"_x","params":"` + strings.Repeat("x", 1<<20) + `"}`, "more than 1 MB"},

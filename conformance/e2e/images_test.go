@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,5 +39,39 @@ func TestImages(t *testing.T) {
 				t.Errorf("what is left is not found: %q", got)
 			}
 		})
+	}
+}
+
+// TestBareImage runs opencode in its image as docker run starts it, without gander: its configuration
+// finds the model by OPENCODE_LLM_HOST, and lets tools work outside of the workspace, as in a
+// sandbox of gander's.
+func TestBareImage(t *testing.T) {
+	w := newWorld(t, cell{agents[1], drivers[1]}, 0)
+	w.cell.driver.need(t)
+	prompt := script(t, step{"tool": "read", "args": map[string]any{"filePath": "/etc/debian_version"}},
+		step{"tool": "bash", "args": map[string]any{"command": "pwd && cat debian_version", "workdir": "/etc", "description": "look"}}, says("Looked."))
+	said := docker(t, "run", "--rm", "--network", "host", "--env", "OPENCODE_LLM_HOST="+w.host+"/v1", "--env", "LLM_API_KEY="+canary, "--env", "OPENCODE_MODEL=custom/scripted",
+		"--env", "OPENCODE_PURE=1", "--env", "OPENCODE_DISABLE_MODELS_FETCH=1", // or it would ask the network for half a minute
+		"--env", "PROMPT="+prompt, "goku-sandbox-opencode:latest", "sh", "-c", `printf %s "$PROMPT" | opencode run --format json`)
+	type event struct {
+		Part struct {
+			Tool, Text string
+			State      struct{ Status, Output, Error string }
+		}
+	}
+	results := map[string]string{}
+	var text strings.Builder
+	for line := range strings.Lines(said) {
+		var e event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		text.WriteString(e.Part.Text)
+		if e.Part.Tool != "" {
+			results[e.Part.Tool] = e.Part.State.Status + " " + e.Part.State.Error + e.Part.State.Output
+		}
+	}
+	if !strings.Contains(results["read"], "completed") || !strings.Contains(results["read"], "12.") || !strings.Contains(results["bash"], "completed /etc\n12.") || !strings.Contains(text.String(), "Looked.") {
+		t.Errorf("opencode says %q after %q", text.String(), results)
 	}
 }

@@ -278,14 +278,18 @@ func (w *world) ganderHome() string { return filepath.Join(w.dir, "gander") }
 // before. It shows that the scripts and the model are right when gander is not.
 func (w *world) goose(env map[string]string) *editor {
 	w.t.Helper()
+	return startEditor(w.t, launch{command: []string{agents[0].program(w.t), "acp"}, env: w.gooseEnv(env), dir: w.dir})
+}
+
+func (w *world) gooseEnv(more map[string]string) map[string]string {
 	all := w.baseEnv()
 	maps.Copy(all, map[string]string{
 		"GOOSE_PROVIDER": "openai", "OPENAI_HOST": w.host, "OPENAI_API_KEY": canary, "GOOSE_MODEL": "gpt-4o",
 		"GOOSE_MODE": "auto", "GOOSE_DISABLE_KEYRING": "1", "GOOSE_DISABLE_SESSION_NAMING": "true",
 		"GOOSE_PATH_ROOT": w.mkdir("goose"),
 	})
-	maps.Copy(all, env)
-	return startEditor(w.t, launch{command: []string{agents[0].program(w.t), "acp"}, env: all, dir: w.dir})
+	maps.Copy(all, more)
+	return all
 }
 
 // soon is a context that ends when patience does.

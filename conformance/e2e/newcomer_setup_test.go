@@ -67,7 +67,7 @@ func TestEditorIsLedToSetup(t *testing.T) {
 	e.end()
 
 	e = startEditor(t, launch{command: []string{n.gander, "acp"}, env: n.env, uid: n.w.uid, gid: n.w.gid, dir: n.w.dir})
-	if auth := encode(t, e.initialize().AgentCapabilities["auth"]); auth != `{"logout":{}}` {
+	if auth := encode(t, e.initialize().AgentCapabilities["auth"]); auth != `{"logout":{},"status":{}}` {
 		t.Errorf("with a stored key the capabilities are %s", auth)
 	}
 	s = e.session(n.project)

@@ -43,6 +43,8 @@ for (const [name, def] of Object.entries(schema.$defs)) {
 }
 const updateKinds = schema.$defs.SessionUpdate.oneOf.map((u) => u.properties.sessionUpdate.const);
 
+const draftKinds = unstable.$defs.SessionUpdate.oneOf.map((u) => u.properties.sessionUpdate.const);
+
 const drafts = new Map();
 for (const [name, def] of Object.entries(unstable.$defs)) {
   if (def["x-method"] && name.endsWith("Response") && def["x-side"] === "agent" && !schema.$defs[name]) drafts.set(def["x-method"], name);
@@ -63,6 +65,8 @@ function problems(type, value, schemaName = "acp") {
 function updateProblems(params) {
   const kind = params?.update?.sessionUpdate;
   const branch = updateKinds.indexOf(kind);
+  const draft = draftKinds.indexOf(kind);
+  if (branch < 0 && draft >= 0) return problems(`SessionUpdate/oneOf/${draft}`, params.update, "unstable").map((p) => `${kind}: ${p}`);
   if (typeof kind === "string" && branch < 0) return [];
   const found = branch < 0 ? [] : problems(`SessionUpdate/oneOf/${branch}`, params.update);
   return found.length > 0 ? found.map((p) => `${kind}: ${p}`) : problems("SessionNotification", params);

@@ -76,7 +76,7 @@ func TestLoops(t *testing.T) {
 				}
 				seen := w.read(filepath.Join(workspace, "seen.env"))
 				token := w.read(filepath.Join(w.ganderHome(), "loop", "runs", r.id, "token"))
-				if strings.Contains(seen, canary) || strings.Contains(seen, token) || strings.Contains(seen, p.token) || !strings.Contains(seen, "CONTROL_PLANE_URL=http://127.0.0.1:") {
+				if strings.Contains(seen, canary) || strings.Contains(seen, token) || strings.Contains(seen, p.token) || !strings.Contains(seen, "CONTROL_PLANE_URL=http://127.0.0.1:") || !strings.Contains(seen, "ITERATION_SLEEP=1\n") {
 					t.Errorf("%v: inside, the environment is %s", r.c, seen)
 				}
 			}

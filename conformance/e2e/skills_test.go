@@ -50,6 +50,85 @@ func TestSkills(t *testing.T) {
 	})
 }
 
+// notesServer is an MCP server with one tool, which tries to write beside itself.
+const notesServer = `while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id": *\([0-9]*\).*/\1/p')
+  case $line in
+    *'"initialize"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"notes","version":"1"}}}' ;;
+    *'"tools/list"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"quill","description":"Writes amaranth notes.","inputSchema":{"type":"object","properties":{}}}]}}' ;;
+    *'"tools/call"'*)
+      (echo x > "$1/more") 2> served
+      echo '{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"noted"}]}}' ;;
+    *'"id"'*) echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"not known"}}' ;;
+  esac
+done
+`
+
+// An enabled plugin counts with all that it brings, beside a server of its own: the model is told of its skill and
+// loads it, its command is given to the agent, and its MCP server runs inside. Disabled, nothing does.
+func TestPlugins(t *testing.T) {
+	inCells(t, func(t *testing.T, w *world) {
+		env := w.ganderEnv(nil)
+		made := w.mkdir("made")
+		for name, text := range map[string]string{
+			".claude-plugin/plugin.json": `{"name": "notes"}`,
+			"skills/ink/SKILL.md":        "---\nname: ink\ndescription: Mixes saffron ink.\n---\nRun scripts/ink.sh, the quincunx way.\n",
+			"skills/ink/scripts/ink.sh":  "echo inked\n",
+			"commands/proof.md":          "Proofread $ARGUMENTS in the cerulean way.\n",
+			".mcp.json":                  `{"mcpServers": {"notes": {"command": "/bin/sh", "args": ["${CLAUDE_PLUGIN_ROOT}/server.sh", "${CLAUDE_PLUGIN_ROOT}"]}}}`,
+			"server.sh":                  notesServer,
+		} {
+			w.write(w.mkdir(filepath.Join("made", filepath.Dir(name))), filepath.Base(name), text)
+		}
+		plugin := func(args ...string) {
+			if out, code := w.run(t, env, append([]string{needGander(t), "plugin"}, args...)...); code != 0 {
+				t.Fatalf("%v: exit code %d, %s", args, code, out)
+			}
+		}
+		plugin("install", made)
+
+		e := w.gander(nil)
+		e.initialize()
+		project := w.mkdir("project")
+		s := e.session(project)
+		skill := "$HOME/.agents/skills/ink"
+		load := step{"tool": "load_skill", "args": map[string]any{"name": "ink"}}
+		if w.cell.agent.name == "opencode" { // its tool needs ripgrep, which may not be there
+			load = w.shell("cat " + skill + "/SKILL.md")
+		}
+		s.prompt(script(t, load,
+			w.shell("sh "+skill+"/scripts/ink.sh > ran; (echo x >> "+skill+"/SKILL.md) 2> refused"),
+			step{"tool": "notes__quill|notes_quill", "args": map[string]any{}},
+			says("done"),
+		)).done("end_turn")
+		if got := w.read(filepath.Join(project, "ran")); got != "inked\n" {
+			t.Errorf("its script printed %q", got)
+		}
+		for _, file := range []string{"refused", "served"} {
+			if got := w.read(filepath.Join(project, file)); !strings.Contains(got, "Read-only file system") {
+				t.Errorf("%s: writing the plugin was refused with %q", file, got)
+			}
+		}
+		s.prompt("/proof a.go").done("end_turn")
+		for _, word := range []string{"saffron", "quincunx", "amaranth", "Proofread a.go in the cerulean way."} {
+			if !w.heard(word) {
+				t.Errorf("the model was not told %q", word)
+			}
+		}
+
+		plugin("disable", "notes")
+		s = e.session(project)
+		s.prompt(script(t, w.shell("ls -a $HOME/.agents/skills > listed 2>&1; true"), says("done"))).done("end_turn")
+		if got := w.read(filepath.Join(project, "listed")); strings.Contains(got, "ink") {
+			t.Errorf("a disabled plugin's skill is there: %q", got)
+		}
+		last := w.model.Requests()
+		if strings.Contains(string(last[len(last)-1].Body), "amaranth") {
+			t.Error("a disabled plugin's server is there")
+		}
+	})
+}
+
 // heard reports whether the model was told of something.
 func (w *world) heard(word string) bool {
 	for _, r := range w.model.Requests() {

@@ -66,6 +66,17 @@ func (w *world) told(n int, words ...string) {
 	}
 }
 
+// notTold fails when a model was told one of some words after its first n calls.
+func (w *world) notTold(n int, words ...string) {
+	w.t.Helper()
+	all := w.asked(n)
+	for _, word := range words {
+		if strings.Contains(all, word) {
+			w.t.Errorf("the model was told %q: %s", word, shorten(all))
+		}
+	}
+}
+
 // remember opens a session in which something is said, done and read.
 func (w *world) remember(e *editor, cwd string) *session {
 	w.t.Helper()
@@ -223,7 +234,7 @@ func (e *editor) list(params map[string]any) []listedSession {
 func testStoredSessions(t *testing.T, w *world) {
 	cwd := w.mkdir("project")
 	e := w.gander(nil)
-	if caps := encode(t, e.initialize().AgentCapabilities["sessionCapabilities"]); strings.Count(caps, "{}") != 7 {
+	if caps := encode(t, e.initialize().AgentCapabilities["sessionCapabilities"]); strings.Count(caps, "{}") != 11 {
 		t.Errorf("advertised are %s", caps)
 	}
 	s := w.remember(e, cwd)

@@ -24,6 +24,8 @@ var table = map[string]row{
 	"TestTwoSessions":                     {in(gooseLocal), all},
 	"TestPromptsWaitInOrder":              {in(gooseLocal), all},
 	"TestQueueAndNow":                     {in(gooseLocal), all},
+	"TestHowCommandsEnd":                  {in(gooseLocal, opencodeLocal), all},
+	"TestRewind":                          {in(gooseLocal), all},
 	"TestAgentDies":                       {in(gooseLocal), all},
 	"TestWhatIsMissingIsSaid":             {in(gooseLocal, gooseDocker), all},
 	"TestBigFrames":                       {in(gooseLocal), all},
@@ -70,28 +72,40 @@ var table = map[string]row{
 	"TestAcpxSession": {in(gooseLocal), local},
 	"TestGoSDK":       {in(gooseLocal), local},
 	// Nothing leaves the sandbox.
-	"TestKeyStaysOutside":   {in(gooseLocal.user(), gooseDocker, opencodeLocal), allUsers},
-	"TestNothingLeaves":     {in(gooseLocal.user(), gooseDocker), allUsers},
-	"TestExits":             {in(gooseLocal.user(), gooseDocker), in(gooseLocal, gooseLocal.user(), gooseDocker, gooseDocker.user())},
-	"TestAllowedHost":       {in(gooseLocal, gooseDocker), all},
-	"TestHostIsAskedFor":    {in(gooseLocal), all},
-	"TestBudgetIsUsedUp":    {in(gooseLocal, opencodeLocal), all},
-	"TestModelIsNotAllowed": {in(gooseLocal), all},
-	"TestStorms":            {in(gooseLocal, opencodeLocal), all},
-	"TestProjectMoves":      {in(gooseLocal), all},
-	"TestSkills":            {in(gooseLocal, opencodeLocal, gooseDocker), all},
-	"TestCanaries":          {in(gooseLocal), all},
-	"TestGitIsHidden":       {in(gooseLocal, gooseDocker), all},
+	"TestKeyStaysOutside":      {in(gooseLocal.user(), gooseDocker, opencodeLocal), allUsers},
+	"TestNothingLeaves":        {in(gooseLocal.user(), gooseDocker), allUsers},
+	"TestExits":                {in(gooseLocal.user(), gooseDocker), in(gooseLocal, gooseLocal.user(), gooseDocker, gooseDocker.user())},
+	"TestAllowedHost":          {in(gooseLocal, gooseDocker), all},
+	"TestHostIsAskedFor":       {in(gooseLocal), all},
+	"TestBudgetIsUsedUp":       {in(gooseLocal, opencodeLocal), all},
+	"TestModelsOfTheEndpoint":  {in(gooseLocal), all},
+	"TestModelIsNotAllowed":    {in(gooseLocal), all},
+	"TestStorms":               {in(gooseLocal, opencodeLocal), all},
+	"TestProjectMoves":         {in(gooseLocal), all},
+	"TestOrchestrator":         {in(gooseLocal), all},
+	"TestScenarios":            {in(gooseLocal.user()), in(gooseLocal, gooseLocal.user(), gooseDocker)}, // each runs both agents
+	"TestAgentPlans":           {in(gooseLocal), local},
+	"TestOrchestratorInjected": {in(gooseLocal), in(gooseLocal)}, // agents of its own
+	"TestOrchestratorKilled":   {in(gooseLocal), in(gooseLocal)}, // agents of its own
+	"TestTasksAsChildSessions": {in(gooseLocal), all},
+	"TestSkills":               {in(opencodeLocal, gooseDocker), all},
+	"TestCanaries":             {in(gooseLocal), all},
+	"TestGitIsHidden":          {in(gooseLocal, gooseDocker), all},
+	"TestDevServer":            {in(gooseLocal), local},
+	"TestPlugins":              {in(gooseLocal), all},
 	// Loops: those of TestLoops and TestPage run side by side, two by two.
-	"TestLoops":         {in(gooseLocal, opencodeDocker), in(gooseLocal, opencodeDocker, gooseDocker, opencodeLocal)},
-	"TestPage":          {in(gooseLocal, opencodeDocker), in(gooseLocal, opencodeDocker, gooseDocker, opencodeLocal)}, // a pair are two agents: each has one run at a time
-	"TestLoopKilled":    {in(gooseLocal, gooseDocker), all},
-	"TestLoopModelDown": {in(gooseLocal), local},
-	"TestLoopRun":       {in(gooseLocal), local},
+	"TestLoops":              {in(gooseLocal, opencodeDocker), in(gooseLocal, opencodeDocker, gooseDocker, opencodeLocal)},
+	"TestPage":               {in(gooseLocal, opencodeDocker), in(gooseLocal, opencodeDocker, gooseDocker, opencodeLocal)}, // a pair are two agents: each has one run at a time
+	"TestLoopKilled":         {in(gooseLocal, gooseDocker), all},
+	"TestLoopModelDown":      {in(gooseLocal), local},
+	"TestLoopRun":            {in(gooseLocal), local},
+	"TestLoopReceivers":      {in(gooseLocal), in(gooseLocal)},
+	"TestQuestionsOnThePage": {in(gooseLocal), in(gooseLocal, gooseDocker)}, // opencode shows no forms
 	// In one place of their own, too slow for check.
-	"TestKeyIsInNoImage":             {nil, in(gooseDocker)}, // builds an image again
-	"TestWindows":                    {nil, in(gooseLocal)},  // wine
-	"TestDeveloperConformsOnWindows": {nil, in(gooseLocal)},  // wine
+	"TestKeyIsInNoImage":             {nil, in(gooseDocker)},                    // builds an image again
+	"TestFirstHour":                  {nil, in(gooseLocal.user(), gooseDocker)}, // builds gander without a cache
+	"TestWindows":                    {nil, in(gooseLocal)},                     // wine
+	"TestDeveloperConformsOnWindows": {nil, in(gooseLocal)},                     // wine
 }
 
 // A spot is a cell with the user that it runs as.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -128,5 +129,29 @@ func TestGooseAddsAndRemovesTheServer(t *testing.T) {
 		if slices.Contains(r.Tools, "developer__text_editor") {
 			t.Errorf("after it was removed the model is offered %q", r.Tools)
 		}
+	}
+}
+
+// goose --container starts a server of its extensions in a container, where gander answers as goose.
+// Files that .gooseignore closes stay closed there, below docker's own seccomp profile.
+func TestGooseInAContainer(t *testing.T) {
+	needDocker(t)
+	w := newWorld(t, home, 0)
+	project := w.mkdir("project")
+	for name, text := range map[string]string{".gooseignore": ".closed\n", ".closed": "closed content\n", "open.txt": "open content\n"} {
+		w.write(project, name, text)
+	}
+	id := strings.TrimSpace(docker(t, "run", "--detach", "--rm", "--init", "--network=none", "--volume", project+":"+project, "--workdir", project,
+		"--volume", needGander(t)+":/usr/local/bin/goose:ro", "debian:bookworm-slim", "sleep", "3600"))
+	t.Cleanup(func() { docker(t, "rm", "--force", id) })
+	cmd := exec.CommandContext(soon(t), agents[0].program(t), "run", "--container", id, "--no-profile", "--with-extension", "developer:goose mcp developer", "--quiet", "--output-format", "stream-json",
+		"--text", script(t,
+			step{"tool": "developer__shell", "args": map[string]any{"command": "hostname; cat open.txt; f=.clo; cat ${f}sed; grep -r content ."}},
+			says("done")))
+	cmd.Dir, cmd.Env = project, list(w.gooseEnv(nil))
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	if err != nil || !strings.Contains(text, id[:12]) || !strings.Contains(text, "open content") || !strings.Contains(text, "Permission denied") || strings.Contains(text, "closed content") {
+		t.Errorf("goose ends with %v: %s", err, text)
 	}
 }

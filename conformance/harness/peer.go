@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,7 +118,10 @@ func Start(l Launch) (*Peer, error) {
 		return nil, err
 	}
 	if err := s.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", l.Command[0], err)
+		if wrong, ok := errors.AsType[*fs.PathError](err); ok {
+			err = wrong.Err // without the path again
+		}
+		return nil, fmt.Errorf("%s cannot be started: %w; give a program that is there, with its arguments", l.Command[0], err)
 	}
 	s.PID = s.cmd.Process.Pid
 	go s.listen()

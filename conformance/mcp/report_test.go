@@ -48,10 +48,10 @@ func TestRequirementsAreShown(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for want, o := range map[string]Options{
-		"no command":      {},
-		"no profile":      {Command: []string{"x"}, Profile: "other"},
-		"no check":        {Command: []string{"x"}, Only: []string{"no.such"}},
-		"starting /no/su": {Command: []string{"/no/such/server"}},
+		"no command": {},
+		"no profile": {Command: []string{"x"}, Profile: "other"},
+		"no check":   {Command: []string{"x"}, Only: []string{"no.such"}},
+		"/no/such":   {Command: []string{"/no/such/server"}},
 	} {
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %q", err, want)

@@ -1,7 +1,7 @@
 // Package model is a stand-in for a language model: a scripted HTTP server that
-// speaks the OpenAI chat completions protocol well enough for real agents
-// (streaming or not, tool calls, reasoning, usage) and misbehaves on request
-// (delays, hangs, error statuses, dropped connections, broken arguments).
+// speaks OpenAI's chat completions and Responses and Anthropic's Messages well enough
+// for real agents (streaming or not, tool calls, reasoning, usage) and misbehaves on
+// request (delays, hangs, error statuses, dropped connections, broken arguments).
 //
 // Give [New] a script, call [Server.Start], point the agent at the returned
 // address, and look at [Server.Requests] afterwards.

@@ -64,7 +64,7 @@ func (s *Server) WaitIdle(ctx context.Context) error {
 	return s.Wait(ctx, func(all []Request) bool { return count(all, func(q Request) bool { return !q.Done }) == 0 })
 }
 
-func isCompletion(q Request) bool { return q.Path == "/v1/chat/completions" }
+func isCompletion(q Request) bool { return q.Path == "/v1/chat/completions" || q.Path == messagesPath }
 
 func count(all []Request, ok func(Request) bool) int {
 	n := 0

@@ -154,7 +154,7 @@ func (s *Server) enter() (release <-chan struct{}, ok bool) {
 	return s.release, true
 }
 
-// ServeHTTP answers /v1/chat/completions and /v1/models.
+// ServeHTTP answers /v1/chat/completions, /v1/responses, /v1/messages and /v1/models.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	release, ok := s.enter()
 	if !ok {
@@ -189,6 +189,10 @@ func (s *Server) route(ctx context.Context, w *recorder, r *http.Request) error 
 		return s.listModels(w)
 	case r.Method == http.MethodPost && r.URL.Path == "/v1/chat/completions":
 		return s.complete(ctx, w, r, body)
+	case r.Method == http.MethodPost && (r.URL.Path == messagesPath || r.URL.Path == messagesPath+"/count_tokens"):
+		return s.message(ctx, w, r, body)
+	case r.Method == http.MethodPost && r.URL.Path == responsesPath:
+		return s.response(ctx, w, r, body)
 	}
 	return writeBody(w, http.StatusNotFound, errorBody("No such path: "+r.Method+" "+r.URL.Path, "invalid_request_error", "not_found"))
 }
@@ -198,6 +202,9 @@ func (s *Server) authorized(r *http.Request) bool {
 		return true
 	}
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if r.Header.Get("Anthropic-Version") != "" {
+		token = r.Header.Get("X-Api-Key")
+	}
 	return subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Key)) == 1
 }
 
@@ -224,11 +231,15 @@ func (s *Server) complete(ctx context.Context, w *recorder, r *http.Request, bod
 	if err := json.Unmarshal(body, &c); err != nil {
 		return writeBody(w, http.StatusBadRequest, errorBody("The body is not a completion request: "+err.Error(), "invalid_request_error", ""))
 	}
+	return s.reply(ctx, w, r, &c, c.messages(), len(body), func() answer { return newAnswer(w, &c) })
+}
+
+// reply answers a conversation with a step of the script.
+func (s *Server) reply(ctx context.Context, w *recorder, r *http.Request, c *completion, messages []Message, size int, begin func() answer) error {
 	if len(s.opts.Models) > 0 && !slices.Contains(s.opts.Models, c.Model) {
 		return writeBody(w, http.StatusNotFound, errorBody("The model "+c.Model+" does not exist.", "invalid_request_error", "model_not_found"))
 	}
-	messages := c.messages()
-	step, index := s.choose(r, &c, messages)
+	step, index := s.choose(r, c, messages)
 	s.history.update(w.id, func(q *Request) {
 		q.Model, q.Stream, q.Messages, q.Tools, q.Step = c.Model, c.Stream, messages, c.toolNames(), index
 	})
@@ -239,8 +250,8 @@ func (s *Server) complete(ctx context.Context, w *recorder, r *http.Request, bod
 		return step.status(w)
 	}
 	p := &player{
-		step: step, index: index, nonce: nonce(), templates: newTemplates(&c, messages),
-		answer: newAnswer(w, &c), prompt: max(1, len(body)/4), offered: c.toolNames(),
+		step: step, index: index, nonce: nonce(), templates: newTemplates(c, messages),
+		answer: begin(), prompt: max(1, size/4), offered: c.toolNames(),
 		hang: func(ctx context.Context, h Hang) error { return s.hang(ctx, w, h) },
 	}
 	if err := p.play(ctx); !errors.Is(err, errFailed) {

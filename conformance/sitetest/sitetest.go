@@ -24,16 +24,22 @@ import (
 // Git serves a repository, tiny.git, that has one file, called file, with a line of text.
 func Git(t *testing.T, text string) http.Handler {
 	t.Helper()
-	path, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	repos := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `git init -q --bare -b main tiny.git && git init -q -b main w && cd w && echo "$0" > file &&
 git add file && git -c user.name=a -c user.email=a@b commit -qm one && git push -q ../tiny.git main`, text)
 	cmd.Dir, cmd.Env = repos, append(os.Environ(), "HOME="+repos, "GIT_CONFIG_NOSYSTEM=1")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
+	}
+	return GitIn(t, repos)
+}
+
+// GitIn serves the repositories in a directory.
+func GitIn(t *testing.T, repos string) http.Handler {
+	t.Helper()
+	path, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),

@@ -97,6 +97,85 @@ func TestRefusedSaysItAsClassicGooseDid(t *testing.T) {
 	}
 }
 
+// TestRefuses lists what is refused because of the words that a command has.
+func TestRefuses(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("these are commands for a POSIX shell; TestWords has the others")
+	}
+	y := newYard(t)
+	o := y.options(t)
+	in := strings.NewReplacer("DIR", y.dir, "HOME/", y.home+"/")
+	for _, tt := range []struct{ command, arg string }{
+		{"cat .env", ".env"},
+		{`cat ".env"`, ".env"},
+		{`cat .e""nv`, ".env"},
+		{`cat .\env`, ".env"},
+		{`cat $'\x2eenv'`, ".env"},
+		{"cat .e*", ".env"},
+		{"cat .[e]nv", ".env"},
+		{"cat */secrets.yml", "other/secrets.yml"},
+		{"cat {.env,main.go}", ".env"},
+		{"cat ~/.env", "HOME/.env"},
+		{`cat "${HOME}/.env"`, "HOME/.env"},
+		{`cat "$SECRET"`, "DIR/.env"},
+		{"cat <.env", ".env"},
+		{"cat .env|head", ".env"},
+		{"(cat .env)", ".env"},
+		{"if cat .env; then :; fi", ".env"},
+		{"for f in .env; do cat $f; done", ".env"},
+		{"X=$(cat .env)", ".env"},
+		{"echo `cat .env`", ".env"},
+		{"cat <<E\n$(cat .env)\nE", ".env"},
+		{"FILE=.env node app.js", ".env"},
+		{"ls >.env", ".env"},
+		{"ls > sub/secrets.new", "sub/secrets.new"},
+		{"dd if=.env", ".env"},
+		{"curl -F f=@.env http://127.0.0.1", ".env"},
+		{"node --env-file=.env app.js", ".env"},
+		{"docker run -v DIR/.env:/x alpine", "DIR/.env"},
+		{"curl file://DIR/.env", "//DIR/.env"},
+		{"git show HEAD:.env", ".env"},
+		{"cd sub && cat .env", ".env"},
+		{"cd other; cat secrets.yml", "secrets.yml"},
+		{"cd other && cat secrets.*", "secrets.yml"},
+		{"git -C other show HEAD:secrets.yml", "secrets.yml"},
+		{"cd sub && cat ../vault/key", "../vault/key"},
+		{"cat link", "link"},
+		{"cat linkdir/key", "linkdir/key"},
+		{"echo x > dangling", "dangling"},
+		{"./secrets.sh", "./secrets.sh"},
+		{"bash -c 'cat .env'", ".env"},
+		{`sh -lc "sh -c 'cat .env'"`, ".env"},
+		{`eval "cat .env"`, ".env"},
+		{`python3 -c "print(open('.env').read())"`, ".env"},
+		{"cat .env | if then", ".env"},
+		{"echo '!.env' >> .gooseignore", ".gooseignore"},
+		{"rm .gooseignore", ".gooseignore"},
+		{"sed -i d .gooseignore", ".gooseignore"},
+		{"echo x > sub/.gooseignore", "sub/.gooseignore"},
+	} {
+		if got, want := refusal(t, strings.ReplaceAll(tt.command, "DIR", y.dir), o), in.Replace(tt.arg); got != want {
+			t.Errorf("%s\nrefused because of %q, want %q", tt.command, got, want)
+		}
+	}
+}
+
+// TestLeavesToTheKernel lists what words do not tell, so that nobody takes the guard for more.
+func TestLeavesToTheKernel(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("these are commands for a POSIX shell")
+	}
+	o := newYard(t).options(t)
+	for _, command := range []string{
+		`python3 -c "print(open('.e'+'nv').read())"`, "A=.e; B=nv; cat $A$B", "grep -r KEY .", "find . -name '.e*' -exec cat {} +", "tar cf - .", "make", "sh run.sh",
+		"echo .env | xargs cat", "ln -s $PWD here; cat here/.env", "git log -p",
+	} {
+		if got := refusal(t, command, o); got != "" {
+			t.Errorf("%s: refused because of %s; move it to what is refused", command, got)
+		}
+	}
+}
+
 // What people and agents do all day must not be refused.
 func TestOrdinaryCommandsPass(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -117,7 +196,7 @@ func TestOrdinaryCommandsPass(t *testing.T) {
 		"cat main.go | head -5 | wc -l", "diff <(ls) <(ls sub)", "X=1 Y=2 env", "echo $((1+2))", "kill -9 $!", "set -euo pipefail", "./run.sh build",
 		"go version", "echo {a,b}{1..3}", "echo {1..1000000000}", "alias ll='ls -l'", "trap 'ls' EXIT", "eval ls", "bash -c 'ls'", "sh -lc 'go build'",
 		"echo ls | bash", "xargs -n1 ls < main.go", "ls | xargs cat", "tar cf x.tar sub/ok.txt", "exec ls", "git -C sub status", "make -C sub build",
-		"grep -r --exclude-dir=build x .", "grep -r --exclude-dir build x .", "tar --exclude=.env -cf x.tar sub/ok.txt", "rsync -a --exclude .env . /tmp/x",
+		"grep -r --exclude-dir=build x .", "grep -r --exclude-dir build x .", "tar --exclude=.env -cf x.tar sub/ok.txt", "tar --exclude .env -cf x.tar sub/ok.txt", "rsync -a --exclude .env . /tmp/x",
 		"find . -path ./build -prune -o -print", "find . -not -path ./build -print", "tree -I build", "cmake -B build", "cmake -Bbuild", "cmake --build build",
 		"docker run -v build:/x alpine", "ninja -C build", "jest --ignore=build", "sed 's|build|out|' main.go", "git commit -m build", "mkdir -p build",
 		"ls env", "cat build.log", "cd build-tools", "vim", "if true; then ls; else ls; fi", "until true; do ls; done", "for ((i=0;i<3;i++)); do ls; done",
@@ -166,25 +245,19 @@ func TestWords(t *testing.T) {
 func TestHugeCommandsAreBounded(t *testing.T) {
 	o := newYard(t).options(t)
 	for name, command := range map[string]string{
-		"a variable that doubles":  "X=aaaaaaaa;" + strings.Repeat(" X=$X$X;", 60) + " cat $X",
-		"a variable many times":    "X=" + strings.Repeat("a", 5000) + "; cat " + strings.Repeat("$X", 20_000),
-		"loops in loops":           strings.Repeat("for a in {1..60}; do ", 6) + "X=1;" + strings.Repeat(" done;", 6),
-		"braces":                   "cat " + strings.Repeat("{a,b,c,d}", 20),
-		"extended globs":           "cat " + strings.Repeat("@(a|b)", 200),
-		"a format":                 "cat $(printf '" + strings.Repeat("%999999d", 2000) + "' 1)",
-		"a format's own width":     "cat $(printf '%*d' 999999999 1)",
-		"globs":                    "cat " + strings.Repeat("/*/*/* ", 500),
-		"the whole file system":    "cat /** /**/x",
-		"shells":                   strings.Repeat("bash -c ", 5000) + "ls",
-		"evals":                    strings.Repeat("eval ", 2000) + "ls",
-		"depth":                    strings.Repeat("$(", 2000) + "ls" + strings.Repeat(")", 2000),
-		"a stack that overflows":   strings.Repeat("a[", 1_000_000),
-		"another":                  strings.Repeat("if ", 2_000_000),
-		"and another":              "((" + strings.Repeat("a?", 2_000_000),
-		"words":                    "ls " + strings.Repeat("a=b:c@d,e ", 30_000),
-		"a document":               "cat <<'E' > out\n" + strings.Repeat("text and more text\n", 50_000) + "E",
-		"signs that do not parse":  strings.Repeat("(", 100_000),
-		"substitution in a string": "X=" + strings.Repeat("a", 5000) + "; Y=" + strings.Repeat("${X//a/$X}", 50),
+		"braces":                 "cat " + strings.Repeat("{a,b,c,d}", 20),
+		"globs":                  "cat " + strings.Repeat("/*/*/* ", 500),
+		"the whole file system":  "cat /** /**/x",
+		"shells":                 strings.Repeat("bash -c ", 5000) + "ls",
+		"evals":                  strings.Repeat("eval ", 2000) + "ls",
+		"depth":                  strings.Repeat("$(", 2000) + "ls" + strings.Repeat(")", 2000),
+		"a stack that overflows": strings.Repeat("a[", 1_000_000),
+		"another":                strings.Repeat("if ", 2_000_000),
+		"and another":            "((" + strings.Repeat("a?", 2_000_000),
+		"words":                  "ls " + strings.Repeat("a=b:c@d,e ", 30_000),
+		"a document":             "cat <<'E' > out\n" + strings.Repeat("text and more text\n", 50_000) + "E",
+		"directories":            strings.Repeat("cd sub; ", 5000) + "ls " + strings.Repeat("x ", 5000),
+		"a replacement":          "cat " + strings.Repeat("${PROJECT//a/$PROJECT$PROJECT}", 2000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats

@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -79,6 +80,49 @@ func BenchmarkTrueKept(b *testing.B) {
 	}
 	b.ReportMetric(sortedAt(with, 0.5), "ms-with-rules")
 	b.ReportMetric(sortedAt(without, 0.5), "ms-without")
+}
+
+// BenchmarkWorkKept does work on many files where the kernel keeps rules, and where none are.
+func BenchmarkWorkKept(b *testing.B) {
+	dir := b.TempDir()
+	files := map[string]string{".gooseignore": ".env\n*.pem\n", "go.mod": "module example.com/x\n", "main.go": "package main\n\nimport \"net/http\"\n\nfunc main() { _ = http.ListenAndServe(\"\", nil) }\n"}
+	for i := range 20_000 {
+		files["part"+itoa(i%10)+"/package"+itoa(i%100)+"/file"+itoa(i)+".txt"] = strings.Repeat("a line of text\n", 20)
+	}
+	for name, text := range files {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	variables := append(os.Environ(), "GOCACHE="+filepath.Join(dir, "cache"), "GOFLAGS=-buildvcs=false", "GOTOOLCHAIN=local")
+	kept := newRunner(b, shell.Options{Log: quiet, WorkingDir: dir, Env: variables, KeepRules: true})
+	free := newRunner(b, shell.Options{Log: quiet, WorkingDir: dir, Env: variables})
+	for name, line := range map[string]string{
+		"grep":    "grep -r nothing part* || true",
+		"tar":     "tar -c part* | cat >/dev/null",
+		"gobuild": "go build -o program . && rm -r cache",
+	} {
+		b.Run(name, func(b *testing.B) {
+			var with, without []time.Duration
+			for b.Loop() {
+				for _, r := range []*shell.Runner{kept, free} {
+					begin := time.Now()
+					if res := run(b, r, shell.Command{Line: line}); res.Code != 0 {
+						b.Fatal(res.Merged.Shown)
+					}
+					if took := time.Since(begin); r == kept {
+						with = append(with, took)
+					} else {
+						without = append(without, took)
+					}
+				}
+			}
+			b.ReportMetric(sortedAt(with, 0.5), "ms-with-rules")
+			b.ReportMetric(sortedAt(without, 0.5), "ms-without")
+			b.ReportMetric(sortedAt(with, 0.5)/sortedAt(without, 0.5), "ratio")
+		})
+	}
 }
 
 // BenchmarkFirstKept runs the first command of a Runner that keeps rules, a moment after Warm

@@ -150,6 +150,7 @@ func TestKeepRulesLetsWork(t *testing.T) {
 	home := t.TempDir()
 	dir := filepath.Join(home, "project")
 	put(t, dir, map[string]string{".gooseignore": ".secret\n", ".gitignore": ".secret\n", ".secret": secret, "a.txt": "a\n"})
+	put(t, dir, map[string]string{"package.json": `{"name":"x","version":"1.0.0","scripts":{"test":"node -e \"console.log('tests ran')\""}}`})
 	put(t, home, map[string]string{".gitconfig": "[user]\n\tname = Person\n\temail = p@example.com\n"})
 	kept, _ := keepers(t, dir, "HOME="+home)
 	for _, c := range []struct{ line, want string }{
@@ -160,6 +161,9 @@ func TestKeepRulesLetsWork(t *testing.T) {
 		{"ps -p " + itoa(os.Getpid()) + " -o pid= | tr -d ' '", itoa(os.Getpid())},
 		{"python3 -c \"import socket; a,b=socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); a.send(b'datagram'); print(b.recv(9).decode())\"", "datagram"},
 		{"python3 -c \"import socket,os; s=socket.socket(socket.AF_UNIX); s.bind('sock'); s.listen(); c=socket.socket(socket.AF_UNIX); c.connect('sock'); print('connected')\"; rm -f sock", "connected"},
+		{"npm test 2>&1", "tests ran"},
+		{"python3 -c 'import os; os.setgid(os.getgid()); os.setuid(os.getuid()); print(open(\"a.txt\").read())'", "a\n"},
+		{"cat a.txt", "a\n"}, // also after a program that became the same user again
 		{"cat /etc/hostname >/dev/null && echo outside > ../outside && cat ../outside", "outside"},
 	} {
 		if res := run(t, kept, shell.Command{Line: c.line}); !strings.Contains(res.Merged.Shown, c.want) {

@@ -29,7 +29,7 @@ type place struct {
 
 	// mu guards the fields below.
 	mu     sync.Mutex
-	rooms  map[string]*room // by directory; "" is that without rules
+	rooms  map[string]*room // by directory, and version of its rules; "" is that without rules
 	closed bool
 	starts int
 }
@@ -84,12 +84,16 @@ func (p *place) enter(ctx context.Context, dir string) (*room, error) {
 	if err != nil {
 		return nil, err
 	}
+	key := root
+	if root != "" {
+		key += version(root, p.own)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, ErrClosed
 	}
-	r := p.rooms[root]
+	r := p.rooms[key]
 	if r == nil || ended(r.box.Done()) {
 		box, err := p.open(ctx, root, dir)
 		if err != nil {
@@ -99,7 +103,7 @@ func (p *place) enter(ctx context.Context, dir string) (*room, error) {
 			_ = r.box.Close()
 		}
 		r = &room{box: box}
-		p.rooms[root] = r
+		p.rooms[key] = r
 	}
 	r.running++
 	r.used = time.Now()
@@ -134,9 +138,9 @@ func (p *place) open(ctx context.Context, root, dir string) (sandbox.Sandbox, er
 	if err != nil {
 		return nil, fmt.Errorf("starting the supervisor of commands: %w", err)
 	}
-	if root != "" && box.Info().Enforcement.Closed != sandbox.ByKernel {
+	if root != "" && box.Info().Enforcement.Closed != Means {
 		_ = box.Close()
-		return nil, errors.New("the kernel does not keep .gooseignore for commands here, so none is run; --enforce off runs them without")
+		return nil, errors.New("the system does not keep .gooseignore for commands here, so none is run; --enforce off runs them without")
 	}
 	return box, nil
 }

@@ -26,8 +26,9 @@ type Request struct {
 	Denied func(sandbox.Denial)
 	// Way is for both ways out. Its Leaks, where there are any, are looked for.
 	Way Way
-	// NoModel leaves out the way to the model.
-	NoModel bool
+	// NoModel leaves out the way to the model, and Hosted the sandbox and all other ways: for
+	// an agent that runs in gander itself. Driver is not needed then.
+	NoModel, Hosted bool
 	// Doors returns further doors, when the ways out are open; may be nil.
 	Doors func() []sandbox.Door
 	// Make makes the sandbox, and returns what it was made of; nil is Place.Create in Spec.Home.
@@ -98,6 +99,10 @@ func (p *Place) open(ctx context.Context) (err error) {
 	if err := p.openWays(); err != nil {
 		return err
 	}
+	if r.Hosted {
+		p.Examined = &Examined{}
+		return nil
+	}
 	if r.Make == nil {
 		r.Make = func(ctx context.Context, p *Place) (sandbox.Sandbox, sandbox.Spec, error) {
 			return p.Create(ctx, r.Spec.Home)
@@ -126,6 +131,9 @@ func (p *Place) openWays() (err error) {
 			return err
 		}
 		p.doors = append(p.doors, sandbox.Door{Name: ModelDoor, Dial: p.Model.Dial})
+	}
+	if r.Hosted {
+		return nil
 	}
 	if p.Egress, err = r.Terms.OpenEgress(r.Way); err != nil {
 		return err
@@ -184,6 +192,9 @@ func (p *Place) Fit(home string) (sandbox.Spec, error) {
 	maps.Copy(links, spec.HomeLinks)
 	spec.HomeLinks = links
 	spec.Files = p.Policy.Files
+	if !spec.ReadOnly { // a session that only reads leaves nothing for others
+		spec.Caches = p.Policy.Caches
+	}
 	spec.Mounts = slices.Concat(spec.Mounts, p.Policy.mounts(spec.ReadOnly))
 	spec.Doors = slices.Concat(p.doors, spec.Doors)
 	spec.Road = p.road

@@ -144,6 +144,19 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// TestCachesOfReaders gives the project's caches to a session, and none to one that only reads.
+func TestCachesOfReaders(t *testing.T) {
+	f := &fakeTerms{policy: policy.Default()}
+	for _, reads := range []bool{false, true} {
+		p := &Place{request: request(t, f)}
+		p.request.Spec.ReadOnly, p.Policy.Caches = reads, 5
+		spec, err := p.Fit(t.TempDir())
+		if want := map[bool]int64{false: 5}[reads]; err != nil || spec.Caches != want {
+			t.Errorf("one that only reads %v: caches of %d bytes, want %d; %v", reads, spec.Caches, want, err)
+		}
+	}
+}
+
 // Nothing is left of a place that cannot be opened.
 func TestOpenFails(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,6 +21,8 @@ type Policy struct {
 	// drivers and agents have of the person's.
 	Mounts []sandbox.Mount
 	Env    []string
+	// Caches limits the bytes of the project's caches that are kept between sandboxes; 0 keeps none.
+	Caches int64
 	// HomeFiles are put into the home inside besides those of Settings.
 	HomeFiles map[string][]byte
 	// HomeLinks are links in the home inside, besides the agent's own, which count first.
@@ -81,7 +84,22 @@ func (p Policy) SayPlace() (all []string) {
 	if n := len(p.Place.Objects); n > 0 {
 		all = append(all, fmt.Sprintf("Git's objects in %s can be read inside.", SomeOf(p.Place.Objects, n)))
 	}
+	if from := p.shownSkills(); from != "" {
+		all = append(all, fmt.Sprintf("Skills can be read inside, of %s.", from))
+	}
 	return append(all, p.Place.Left...)
+}
+
+// shownSkills names the folders of the skills that are shown; empty without any.
+func (p Policy) shownSkills() string {
+	var folders []string
+	for _, to := range p.HomeLinks {
+		if dir := filepath.Dir(to); !slices.Contains(folders, dir) {
+			folders = append(folders, dir)
+		}
+	}
+	slices.Sort(folders)
+	return SomeOf(folders, len(folders))
 }
 
 // Bounds are the policy's limits for a Spec; where it has none the driver's hold.

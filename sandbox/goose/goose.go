@@ -47,8 +47,11 @@ var modes = []acp.SessionMode{
 }
 
 // Defaults implements sandbox.Agent.
-func (a *Agent) Defaults() sandbox.AgentState {
-	return a.State(modes, func(name string) acp.ConfigOptionValue { return acp.ConfigOptionValue{Value: name, Name: name} })
+func (a *Agent) Defaults() sandbox.AgentState { return a.State(modes, modelValue) }
+
+// modelValue returns a model's value as goose has it.
+func modelValue(name string) acp.ConfigOptionValue {
+	return acp.ConfigOptionValue{Value: name, Name: name}
 }
 
 // UsesDeveloper implements sandbox.ToolUser: an MCP server named developer takes
@@ -68,7 +71,7 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 		Args: append(slices.Clone(s.Command), "acp"),
 		Env:  environment(s, sb.Info().Home, p.ModelAddr, p.ModelToken, cmp.Or(p.Model, s.Model), p.Mode),
 	}
-	sess, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Tested: sandbox.Tested("@aaif/goose-binary-linux-x64"), Mend: newMender().mend, Notices: failedExtensions, MCPServers: acpagent.Developer(p)})
+	sess, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Tested: sandbox.Tested("@aaif/goose-binary-linux-x64"), Mend: newMender().mend, Notices: failedExtensions, Models: acpagent.Offer(s.Model, p.Models, modelValue), MCPServers: acpagent.Developer(p)})
 	if err != nil {
 		return nil, err
 	}

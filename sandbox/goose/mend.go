@@ -162,6 +162,7 @@ func (m *mender) toolCallUpdate(update json.RawMessage) json.RawMessage {
 		ToolCallID string            `json:"toolCallId"`
 		Status     string            `json:"status"`
 		Content    []json.RawMessage `json:"content"`
+		RawOutput  json.RawMessage   `json:"rawOutput"`
 		Meta       struct {
 			ToolNotification *notification `json:"toolNotification"`
 		} `json:"_meta"`
@@ -178,10 +179,17 @@ func (m *mender) toolCallUpdate(update json.RawMessage) json.RawMessage {
 		if diff := c.diff(u.Status, u.Content); diff != nil {
 			return acp.WithFields(update, map[string]any{"content": acpagent.Before(diff, u.Content)})
 		}
-		if rest := c.rest(acp.ToolText(u.Content)); rest != "" {
-			return acp.WithFields(update, map[string]any{"_meta": acp.LiveOutputMeta(rest)})
+		text, set := acp.ToolText(u.Content), map[string]any{}
+		rest := c.rest(text)
+		if c.tool == "shell" && signalled(u.RawOutput) {
+			const words = "\n\nCommand was ended by a signal"
+			set["content"] = []any{acp.ToolContent(text + words)}
+			rest += words
 		}
-		return update
+		if rest != "" {
+			set["_meta"] = acp.LiveOutputMeta(rest)
+		}
+		return acp.WithFields(update, set)
 	}
 	if n := u.Meta.ToolNotification; n != nil && len(u.Content) == 0 {
 		text, cut := n.text(), n.Params.Truncated && !c.cut
@@ -194,6 +202,16 @@ func (m *mender) toolCallUpdate(update json.RawMessage) json.RawMessage {
 		}
 	}
 	return update
+}
+
+// signalled reports whether a command was ended by a signal: goose has no words for that, and no code.
+func signalled(rawOutput json.RawMessage) bool {
+	var out struct {
+		Stdout   *string `json:"stdout"`
+		ExitCode *int    `json:"exit_code"`
+		TimedOut bool    `json:"timed_out"`
+	}
+	return json.Unmarshal(rawOutput, &out) == nil && out.Stdout != nil && out.ExitCode == nil && !out.TimedOut
 }
 
 // speaks reports whether one of some words is in raw JSON.

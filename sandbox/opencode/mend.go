@@ -228,6 +228,12 @@ func (m *mender) end(c *call, u *toolUpdate, set map[string]any) {
 	if u.Status != "completed" {
 		return
 	}
+	if words := ending(u.RawOutput); words != "" && c.tool == "bash" {
+		text := strings.TrimRight(acp.ToolText(u.Content), "\n") + "\n\n" + words
+		raw, _ := json.Marshal(acp.ToolContent(text)) // always marshals
+		u.Content = []json.RawMessage{raw}
+		set["status"], set["content"] = "failed", []any{acp.ToolContent(text)}
+	}
 	if title := m.title(c, u.Title); title != u.Title {
 		set["title"] = title
 	}
@@ -239,6 +245,24 @@ func (m *mender) end(c *call, u *toolUpdate, set map[string]any) {
 		}
 		set["content"] = content
 	}
+}
+
+// ending says how a command ended that did not end well; opencode calls each completed, and tells
+// nobody how it ended. It is empty for one that did.
+func ending(rawOutput json.RawMessage) string {
+	var out struct {
+		Metadata struct {
+			Exit json.RawMessage `json:"exit"`
+		} `json:"metadata"`
+	}
+	var code int
+	switch err := json.Unmarshal(rawOutput, &out); {
+	case err != nil || len(out.Metadata.Exit) == 0 || string(out.Metadata.Exit) == "0":
+		return ""
+	case json.Unmarshal(out.Metadata.Exit, &code) != nil || string(out.Metadata.Exit) == "null":
+		return "Command was ended"
+	}
+	return acpagent.ExitWords(code)
 }
 
 // title is the title of a call, which for tools that work on files is a path:

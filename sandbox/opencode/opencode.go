@@ -24,8 +24,9 @@
 //
 // A prompt that begins with "/" and is no command reaches the model (prompt.go).
 // Tool calls get ids that are used once, live output also as what is new of it,
-// and the diff of a new file (mend.go). A request to write a file is carried out
-// in the sandbox, if at all (write.go).
+// and the diff of a new file; a command that did not end well is failed, with its code
+// (mend.go). Its shell is one that says by what signal a command ended (prepare.sh). A
+// request to write a file is carried out in the sandbox, if at all (write.go).
 package opencode
 
 import (
@@ -73,9 +74,12 @@ var modes = []acp.SessionMode{
 
 // Defaults implements sandbox.Agent.
 func (a *Agent) Defaults() sandbox.AgentState {
-	return a.State(modes, func(name string) acp.ConfigOptionValue {
-		return acp.ConfigOptionValue{Value: modelID(name), Name: "Custom/" + name}
-	})
+	return a.State(modes, modelValue)
+}
+
+// modelValue returns a model's value as opencode has it.
+func modelValue(name string) acp.ConfigOptionValue {
+	return acp.ConfigOptionValue{Value: modelID(name), Name: "Custom/" + name}
 }
 
 // modelID is a model's name as opencode has it.
@@ -101,16 +105,16 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 	if err != nil {
 		return nil, err
 	}
-	found.developer = len(p.Developer) > 0
+	found.developer, found.models = len(p.Developer) > 0, p.Models
 	env, err := found.environment(s, sb.Info().Home, p.ModelAddr, p.ModelToken, rand.Text())
 	if err != nil {
 		return nil, err
 	}
 	c := newClient(p, sb, s.Env, a.Log)
-	p.Client, p.FS = c, acp.FileSystemCapability{} // its own tools never ask, and what it sends of an edit is for the sandbox
+	p.Client, p.Capabilities.FS = c, acp.FileSystemCapability{} // its own tools never ask, and what it sends of an edit is for the sandbox
 	command := sandbox.Command{Args: append(slices.Clone(s.Command), "acp"), Env: env}
 	servers := acpagent.Developer(p, acp.EnvVariable{Name: sandbox.OutputVariable, Value: p.OutputAddr})
-	conv, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Tested: sandbox.Tested("opencode-linux-x64"), Leave: leaveTime, MCPServers: servers})
+	conv, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Tested: sandbox.Tested("opencode-linux-x64"), Leave: leaveTime, Models: acpagent.Offer(s.Model, p.Models, modelValue), MCPServers: servers})
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (s *session) ToolOutput(o sandbox.ToolOutput) {
 	if update == nil {
 		return
 	}
-	n := &acp.SessionNotification{SessionID: acp.SessionID(s.ID()), Update: update}
+	n := &acp.SessionNotification{Update: update}              // without an id it is the conversation's own
 	_ = s.client.Client.SessionUpdate(context.Background(), n) // a client that is gone needs none
 }
 

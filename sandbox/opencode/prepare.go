@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -26,11 +27,12 @@ var (
 
 // inside is what prepare found in a sandbox.
 type inside struct {
-	bash, rg     string // paths of the programs; empty without
-	instructions string // the project's file of instructions; empty without
-	ignored      string // the project's own configuration of opencode; empty without
-	isolated     bool   // the sandbox decides what can be seen
-	developer    bool   // gander's developer server has the tools
+	bash, rg     string   // paths of the programs; empty without
+	instructions string   // the project's file of instructions; empty without
+	ignored      string   // the project's own configuration of opencode; empty without
+	isolated     bool     // the sandbox decides what can be seen
+	models       []string // the endpoint's, besides the configured one
+	developer    bool     // gander's developer server has the tools
 }
 
 // prepare makes the directories that opencode is to find and looks at what is there.
@@ -77,7 +79,7 @@ func parseInside(out string) inside {
 func (in inside) notices() []string {
 	var notices []string
 	if in.rg == "" && !in.developer {
-		notices = append(notices, "opencode's grep and glob tools are off: they need ripgrep, and there is no program rg in the sandbox's PATH; install ripgrep to have them.")
+		notices = append(notices, "opencode's grep and glob tools are off, and its skill tool fails: they need ripgrep, and there is no program rg in the sandbox's PATH; install ripgrep to have them.")
 	}
 	if in.ignored != "" {
 		notices = append(notices, fmt.Sprintf("opencode does not read this project's %s: a repository must not choose what runs and where prompts go. Its AGENTS.md is read.", in.ignored))
@@ -91,6 +93,7 @@ func (in inside) config() (string, error) {
 	if err := json.Unmarshal(template, &c); err != nil {
 		return "", fmt.Errorf("reading the template of opencode's configuration: %w", err)
 	}
+	in.offer(c)
 	if in.instructions != "" {
 		c["instructions"] = []string{in.instructions}
 	}
@@ -105,6 +108,21 @@ func (in inside) config() (string, error) {
 	}
 	out, err := json.Marshal(c)
 	return string(out), err
+}
+
+// offer adds the endpoint's models, each with what the template says of the configured one.
+func (in inside) offer(c map[string]any) {
+	providers, _ := c["provider"].(map[string]any)
+	custom, _ := providers[provider].(map[string]any)
+	models, _ := custom["models"].(map[string]any)
+	for _, configured := range models {
+		for _, name := range in.models {
+			entry := maps.Clone(configured.(map[string]any))
+			entry["name"] = name
+			models[name] = entry
+		}
+		return
+	}
 }
 
 // serverTime is how long a call of the developer server may take, in milliseconds:

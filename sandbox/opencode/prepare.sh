@@ -24,11 +24,19 @@ mkdir -p "$config/node_modules"
 printf '{%s}\n' "$needs" >"$config/package.json"
 printf '{"packages":{"":{%s}}}\n' "$needs" >"$config/package-lock.json"
 
-for program in bash rg; do
-	if path=$(command -v "$program"); then
-		echo "$program=$path"
-	fi
-done
+# opencode waits until its time is over for a shell that a signal has ended. This one ends with 128
+# and the number of the signal then, and says which one it was.
+if path=$(command -v bash); then
+	shell=$1/.local/lib/gander/bash
+	mkdir -p "${shell%/*}"
+	rm -rf "$shell"
+	printf '#!/bin/sh\n%s "$@"\nexit $?\n' "$path" >"$shell"
+	chmod 700 "$shell"
+	echo "bash=$shell"
+fi
+if path=$(command -v rg); then
+	echo "rg=$path"
+fi
 # The first of these is what opencode would read by itself.
 for file in AGENTS.md CLAUDE.md CONTEXT.md; do
 	if [ -f "$file" ]; then

@@ -77,11 +77,11 @@ func TestRealTurn(t *testing.T) {
 		t.Fatalf("%d calls ended, want 4: %+v", len(finals), finals)
 	}
 	for i, f := range finals {
-		if f.Status != "completed" {
+		if want := map[bool]string{true: "failed", false: "completed"}[i == 0]; f.Status != want {
 			t.Errorf("call %d: %s", i, f.Status)
 		}
 	}
-	if out := acp.ToolText(finals[0].Content); out != "one\ntwo\n" || finals[0].RawOutput.ExitCode == nil || *finals[0].RawOutput.ExitCode != 3 {
+	if out := acp.ToolText(finals[0].Content); out != "one\ntwo\n\nCommand exited with code 3" || finals[0].RawOutput.ExitCode == nil || *finals[0].RawOutput.ExitCode != 3 {
 		t.Errorf("the command printed %q, exit %v", out, finals[0].RawOutput.ExitCode)
 	}
 	if got := content(t, r.project+"/new.txt") + content(t, r.project+"/old.txt"); got != "hello\none\nthree\n" {

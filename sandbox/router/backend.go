@@ -74,8 +74,7 @@ func (s *session) start() *backend {
 	s.backend = b
 	params := sandbox.SessionParams{
 		WorkingDir: s.cwd, Model: s.want[acp.CategoryModel], Mode: s.want[acp.CategoryMode],
-		ResumeID: s.seen[s.agent.Name()].session, Client: b.relay, FS: s.r.client.Capabilities().FS,
-		Elicitation: s.questions(),
+		ResumeID: s.seen[s.agent.Name()].session, Client: b.relay, Capabilities: s.capabilities(), SystemPrompt: s.system,
 	}
 	s.work.Go(func() { b.run(params) })
 	return b
@@ -96,7 +95,9 @@ func (b *backend) run(params sandbox.SessionParams) {
 		b.fail(err)
 		return
 	}
-	b.s.r.spares.fill(b)
+	if !b.hosted() {
+		b.s.r.spares.fill(b)
+	}
 	select {
 	case <-b.conv.Done():
 	case <-b.sb.Done():
@@ -190,6 +191,9 @@ func errorText(err error) string {
 
 // open makes the sandbox and opens the conversation in it.
 func (b *backend) open(params sandbox.SessionParams) error {
+	if h, ok := b.agent.(sandbox.Hosted); ok {
+		return b.openHosted(h, params)
+	}
 	s := b.s
 	var err error
 	if b.place, err = confine.Open(b.ctx, confine.Request{
@@ -202,6 +206,9 @@ func (b *backend) open(params sandbox.SessionParams) error {
 	params.Env = b.place.Policy.Env
 	params.ModelAddr, params.ModelToken = b.sb.Info().Doors[confine.ModelDoor], b.place.Model.Token()
 	params.ProxyAddr = b.sb.Info().Doors[confine.EgressDoor]
+	if m, ok := b.place.Model.(lister); ok {
+		params.Models = m.Models(b.ctx)
+	}
 	if err := b.giveTools(&params); err != nil {
 		return err
 	}
@@ -209,13 +216,18 @@ func (b *backend) open(params sandbox.SessionParams) error {
 	if params.ResumeID != "" {
 		params.ResumeWords = b.s.lastSaid(b.ctx, b.agent)
 	}
-	b.s.r.populate(b)
+	b.s.r.opts.Crowd.populate(b)
 	if b.conv, err = b.agent.Open(b.ctx, b.sb, params); err != nil {
 		b.astray = params.ResumeID != "" && !errors.Is(err, context.DeadlineExceeded)
 		return fmt.Errorf("%w; gander agent test %s --log-level debug shows more", err, b.agent.Name())
 	}
 	b.output.to(b.conv)
 	return nil
+}
+
+// A lister is a Model that knows which models there are.
+type lister interface {
+	Models(ctx context.Context) []string
 }
 
 // makeSandbox takes the sandbox that was made ahead, or makes one.
@@ -274,8 +286,10 @@ func (b *backend) introduce() error {
 	}
 	s.record("", sessions.AgentEvent{Event: sessions.AgentStarted, Agent: b.agent.Name(), AgentSessionID: b.conv.ID(), Resumed: b.conv.Resumed(), Weaker: b.sb.Info().Weaker})
 	b.saySandbox()
-	b.sayPolicy()
-	b.openPorts()
+	if !b.hosted() {
+		b.sayPolicy()
+		b.openPorts()
+	}
 	if s.nowWeaker(b.sb.Info().Weaker) {
 		s.titled(b.ctx)
 	}
@@ -377,7 +391,7 @@ func (b *backend) release() {
 		if err := b.place.Close(); err != nil {
 			b.s.log.Error("closing the sandbox", "err", err)
 		}
-		b.s.r.depopulate(b)
+		b.s.r.opts.Crowd.depopulate(b)
 	}
 	if b.ports != nil {
 		b.ports.End()

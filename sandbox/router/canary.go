@@ -63,14 +63,19 @@ func (l *leaks) update(kind string, update []byte) error {
 	if !l.On() || l.Known() == 0 {
 		return nil
 	}
-	var text *confine.Stream
 	switch kind {
 	case "agent_message_chunk":
-		text = l.said
+		return l.chunk(l.said, update)
 	case "agent_thought_chunk":
-		text = l.thought
-	default:
-		return l.Check(leakSaid, update)
+		return l.chunk(l.thought, update)
+	}
+	return l.Check(leakSaid, update)
+}
+
+// chunk is update for a piece of a text, which goes on in a stream.
+func (l *leaks) chunk(text *confine.Stream, update []byte) error {
+	if !l.On() || l.Known() == 0 {
+		return nil
 	}
 	if _, after, ok := bytes.Cut(update, textField); ok {
 		update = after[:textEnd(after)] // pieces of a text join without what is around them

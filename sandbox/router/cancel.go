@@ -21,6 +21,9 @@ const (
 // time, or whose processes cannot be hunted down, goes with its whole sandbox.
 func (t *turn) cancelAgent(b *backend, mark sandbox.Mark, answered <-chan answer) {
 	deadline := t.s.r.opts.CancelDeadline
+	if b.hosted() { // which waits for others to be killed
+		deadline += killTime + closeTime
+	}
 	ctx, done := context.WithTimeout(context.Background(), deadline+killTime)
 	defer done()
 	if t.stopAgent(b, deadline, answered) {

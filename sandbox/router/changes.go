@@ -64,7 +64,7 @@ func (c *comparer) prepare(ctx context.Context, o changes.Options) {
 		c.err = err
 		return
 	}
-	o.Root, o.Logger = real, c.s.log
+	o.Root, o.Parent, o.Logger = real, string(c.s.r.opts.Parent), c.s.log
 	if r := c.s.r.opts.Terms.Rules(); r != nil {
 		if o.Rules, c.err = ignore.NewSet(ignore.SetOptions{Root: real, Shared: true, Global: r.Own, Logger: c.s.log}); c.err != nil {
 			return
@@ -132,11 +132,11 @@ func (c *comparer) failed(err error) {
 }
 
 // end looks at the files after a turn, records what is different and shows what no
-// tool call showed. That the files could not be compared before the turn is kept, too: an
+// tool call showed, and returns what it recorded. That the files could not be compared before the turn is kept, too: an
 // undo must not take an earlier turn for it.
-func (c *comparer) end(t *turn, before *changes.Before, shown shownDiffs) {
+func (c *comparer) end(t *turn, before *changes.Before, shown shownDiffs) *sessions.Changes {
 	if c == nil || c.tree == nil {
-		return
+		return nil
 	}
 	ctx, done := soonAfter(c.s.ctx, t.ctx, cancelledTime)
 	defer done()
@@ -148,19 +148,24 @@ func (c *comparer) end(t *turn, before *changes.Before, shown shownDiffs) {
 		c.failed(err)
 	}
 	if found == nil || before == nil || found.Empty() && len(found.NotCompared) == 0 {
-		return // or it was said when the turn began
+		return nil // or it was said when the turn began
 	}
 	rec := recordOf(found)
 	if err != nil {
 		rec.Snapshot = ""
 	}
-	if c.s.leaks.Check(leakChanged, marshal(rec)) == nil {
+	leaked := c.s.leaks.Check(leakChanged, marshal(rec)) != nil
+	if !leaked {
 		c.s.record(t.id, rec)
 	}
 	if update := c.show(ctx, found, shown); update != nil && c.s.leaks.Check(leakChanged, update) == nil {
 		c.s.record(t.id, sessions.Update{Sent: []json.RawMessage{update}})
 		c.s.send(ctx, update)
 	}
+	if leaked {
+		return nil
+	}
+	return &rec
 }
 
 // soonAfter is a context that ends some time after another one has, or with its parent.
@@ -427,28 +432,44 @@ func commandRedo(ctx context.Context, call commandCall) (string, error) {
 }
 
 // putBack has files changed while nothing inside can rename or link.
-func (call commandCall) putBack(ctx context.Context, what string, do func(*changes.Tree, context.Context, string) (*changes.Undone, error)) (*changes.Undone, error) {
+func (call commandCall) putBack(ctx context.Context, what string, do func(*changes.Tree, context.Context, string) (*changes.Undone, error)) (done *changes.Undone, err error) {
+	err = call.holdingNames(ctx, what, func(tree *changes.Tree) (err error) {
+		done, err = do(tree, ctx, string(call.s.id))
+		return err
+	})
+	return done, err
+}
+
+// holdingNames calls do while nothing inside can rename or link.
+func (call commandCall) holdingNames(ctx context.Context, what string, do func(*changes.Tree) error) error {
 	tree, err := call.s.files.ready(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := call.s.stillThere(); err != nil {
-		return nil, err
+		return err
 	}
 	hold, stop := context.WithTimeout(ctx, editorTime)
 	defer stop()
 	release, err := call.s.r.holdNames(hold, undoTime)
 	if err != nil {
-		return nil, fmt.Errorf("nothing was %s, as files could be moved inside meanwhile (%w); try again, or close the session and say: gander session undo %s", what, err, call.s.id)
+		return fmt.Errorf("nothing was %s, as files could be moved inside meanwhile (%w); try again, or close the session and say: gander session undo %s", what, err, call.s.id)
 	}
 	defer release()
-	return do(tree, ctx, string(call.s.id))
+	return do(tree)
 }
 
 // describeUndone says what an undo or a redo did to each file.
 func describeUndone(what string, done *changes.Undone, said func(*changes.Change) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, the turn of %s:\n", what, done.Turn.Started.Format("15:04:05"))
+	b.WriteString(describeFiles(done, said))
+	b.WriteString("\nThe agent does not know of it; tell it if it matters.\n")
+	return b.String()
+}
+
+func describeFiles(done *changes.Undone, said func(*changes.Change) string) string {
+	var b strings.Builder
 	for i, c := range done.Restored {
 		if i == maxNamedFiles {
 			fmt.Fprintf(&b, "- … and %d more\n", len(done.Restored)-i)
@@ -462,6 +483,5 @@ func describeUndone(what string, done *changes.Undone, said func(*changes.Change
 	if t := done.Turn; t.HeadBefore != t.HeadAfter {
 		b.WriteString("\nThe turn moved HEAD: commits, branches and the index of git stay as they are.\n")
 	}
-	b.WriteString("\nThe agent does not know of it; tell it if it matters.\n")
 	return b.String()
 }

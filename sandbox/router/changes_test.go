@@ -26,7 +26,7 @@ type yard struct {
 	do  func(c *fakeConv)
 }
 
-func newProject(t *testing.T) *yard {
+func newProject(t *testing.T, adjust ...func(*rig)) *yard {
 	t.Helper()
 	p := &yard{dir: t.TempDir()}
 	p.rig = newRig(t, func(r *rig) {
@@ -35,6 +35,9 @@ func newProject(t *testing.T) *yard {
 		r.agent.onTurn = func(_ context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			p.do(c)
 			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+		for _, a := range adjust {
+			a(r)
 		}
 	})
 	for name, text := range map[string]string{"a.txt": "one\ntwo\n", "b.txt": "b\n", "image": "\x00\x01"} {

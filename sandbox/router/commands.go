@@ -43,6 +43,7 @@ func ownCommands() []command {
 		{"diff", "all", "What the last turn changed in the project's files, or the whole session", commandDiff, false},
 		{"undo", "", "Put back the files that the last turn changed", commandUndo, false},
 		{"redo", "", "Change the files again that /undo put back", commandRedo, false},
+		{"rewind", "N conversation", "List the turns, or put conversation and files back to before turn N", commandRewind, false},
 		{"reset", "", "Have the agent begin anew; the thread stays", commandReset, false},
 		{"compact", "", "Have the agent go on with a summary of the older messages", commandCompact, false},
 		{"prune", "messages", "Have the agent go on with the last messages only", commandPrune, false},
@@ -102,14 +103,52 @@ func (t *turn) obey() *acp.PromptResponse {
 	return &acp.PromptResponse{StopReason: acp.StopEndTurn}
 }
 
-// commandList is the list of all commands: gander's own, then those that the agent
-// announced last, as it did.
+// A Command is a prompt that a person gives by its name, "/" in front of it.
+type Command struct {
+	Name, Hint, Description string
+	// Prompt returns what the agent is given for what was written behind the name.
+	Prompt func(args string) string
+}
+
+// named are the commands that the configuration has.
+func (s *session) named() []Command {
+	if s.r.opts.Commands == nil {
+		return nil
+	}
+	return s.r.opts.Commands()
+}
+
+// expanded is the prompt as the agent is given it: a command's own in the place of its name.
+func (t *turn) expanded() []acp.ContentBlock {
+	name, args, ok := slashed(t.prompt)
+	if !ok {
+		return t.prompt
+	}
+	for _, c := range t.s.named() {
+		if c.Name == name {
+			i := slices.IndexFunc(t.prompt, func(raw acp.ContentBlock) bool { return acp.ContentType(raw) == "text" })
+			prompt := slices.Clone(t.prompt)
+			prompt[i] = acp.TextBlock(c.Prompt(args))
+			return prompt
+		}
+	}
+	return t.prompt
+}
+
+// commandList is the list of all commands: gander's own, those that the configuration has, then
+// those that the agent announced last, as it did.
 func (s *session) commandList() json.RawMessage {
 	var own []acp.AvailableCommand
 	var names []string
 	for _, c := range ownCommands() {
 		own = append(own, acp.AvailableCommand{Name: c.name, Hint: c.hint, Description: c.description})
 		names = append(names, c.name)
+	}
+	for _, c := range s.named() {
+		if !slices.Contains(names, c.Name) {
+			own = append(own, acp.AvailableCommand{Name: c.Name, Hint: c.Hint, Description: c.Description})
+			names = append(names, c.Name)
+		}
 	}
 	s.mu.Lock()
 	theirs := s.agentCommands

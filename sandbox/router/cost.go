@@ -41,5 +41,5 @@ func (r *relay) sayCost() {
 
 // cost is what the session's model calls have cost so far; nil when that is not known.
 func (s *session) cost() *acp.Cost {
-	return s.r.opts.Terms.Cost(s.id, s.cwd)
+	return s.r.opts.Terms.Cost(s.r.account(s.id), s.cwd)
 }

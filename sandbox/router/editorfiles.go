@@ -234,19 +234,20 @@ func (b *backend) mayWrite(ctx context.Context, real string) bool {
 // sandbox that isolates and cannot be held must not have the editor followed its paths;
 // one that does not isolate could do itself whatever it would have the editor do.
 func (r *Router) holdNames(ctx context.Context, atMost time.Duration) (release func() bool, err error) {
-	r.holding.RLock()
+	c := r.opts.Crowd
+	c.holding.RLock()
 	var releases []func() bool
 	all := sync.OnceValue(func() bool {
 		lasted := true
 		for _, one := range releases {
 			lasted = one() && lasted
 		}
-		r.holding.RUnlock()
+		c.holding.RUnlock()
 		return lasted
 	})
-	r.mu.Lock()
-	populated := slices.Clone(r.populated)
-	r.mu.Unlock()
+	c.mu.Lock()
+	populated := slices.Clone(c.populated)
+	c.mu.Unlock()
 	for _, b := range populated { // all who hold them do so in one order, and do not wait for each other
 		one, err := b.hold(ctx, atMost)
 		if err != nil {
@@ -279,22 +280,6 @@ func (b *backend) hold(ctx context.Context, atMost time.Duration) (release func(
 		}
 	}
 	return nil, fmt.Errorf("the %s sandbox of %s: %w", b.driver.Name(), b.agent.Name(), err)
-}
-
-// populate notes that something may run in b's sandbox from now on.
-func (r *Router) populate(b *backend) {
-	r.holding.Lock()
-	defer r.holding.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.populated = append(r.populated, b)
-}
-
-// depopulate notes that b's sandbox is closed.
-func (r *Router) depopulate(b *backend) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.populated = slices.DeleteFunc(r.populated, func(p *backend) bool { return p == b })
 }
 
 // readEditor is the text of a file as the person sees it, or errNotEditors.

@@ -16,7 +16,7 @@ import (
 func (b *backend) way() confine.Way {
 	s := b.s
 	return confine.Way{
-		Session: s.id, WorkingDir: s.cwd, Agent: b.agent.Name(), Context: s.ctx,
+		Session: s.r.account(s.id), WorkingDir: s.cwd, Agent: b.agent.Name(), Context: s.ctx,
 		Notice: s.tell, Ask: b.askHost, Leaks: s.leaks.Leaks, Sent: b.sent,
 		Decided: func(t egress.Tally) {
 			s.record("", sessions.Network{Host: t.Host, Port: t.Port, Allowed: t.Allowed, By: t.By, Reason: t.Reason, Times: t.Times})

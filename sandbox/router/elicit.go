@@ -16,6 +16,20 @@ func (s *session) questions() acp.ElicitationCapabilities {
 	return acp.ElicitationCapabilities{Form: s.r.client.Capabilities().Elicitation.Form}
 }
 
+// capabilities returns those that an agent is offered. Where the router has another way to show
+// something to clients that do not know it, it is offered whatever the client is.
+func (s *session) capabilities() acp.ClientCapabilities {
+	has := s.r.client.Capabilities()
+	return acp.ClientCapabilities{
+		FS: has.FS, Elicitation: s.questions(), Subagents: offer, Plan: offer,
+		Session: acp.ClientSessionCapabilities{Notices: offer, Compaction: offer, PromptSuggestions: has.Session.PromptSuggestions},
+		Meta:    map[string]json.RawMessage{terminalOutput: json.RawMessage(`true`)},
+	}
+}
+
+// offer is a capability that is offered.
+var offer = json.RawMessage(`{}`)
+
 // elicit puts a question of the agent, or of one of its MCP servers, to the person. The
 // message says who asks, so that nothing inside can ask in gander's name. The transcript
 // keeps the question and the action, never what the person wrote.
@@ -32,9 +46,23 @@ func (r *relay) elicit(ctx context.Context, t *turn, params json.RawMessage) (an
 		return nil, acp.InvalidParams("requestedSchema must be an object", nil)
 	}
 	id := newID()
-	ask := acp.CreateElicitationRequest{
-		Mode: req.Mode, SessionID: r.s.id, ToolCallID: r.shownID(req.ToolCallID), RequestedSchema: req.RequestedSchema,
-		Message: fmt.Sprintf("%s asks from its sandbox: %s", r.b.agent.Name(), req.Message),
+	ask := acp.CreateElicitationRequest{Mode: req.Mode, SessionID: r.s.id, RequestedSchema: req.RequestedSchema}
+	r.mu.Lock()
+	k, c := r.asker(t, req.SessionID)
+	ask.ToolCallID = k.shownID(req.ToolCallID)
+	r.mu.Unlock()
+	ask.Message = fmt.Sprintf("%s asks from its sandbox: %s", r.b.agent.Name(), req.Message)
+	if c != nil {
+		ask.Message = fmt.Sprintf("%s of %s asks from its sandbox: %s", c.called(), r.b.agent.Name(), req.Message)
+		var done func()
+		ctx, done = c.working(ctx)
+		defer done()
+		if c.native {
+			ask.SessionID = c.id
+		}
+	}
+	if r.b.hosted() {
+		ask.Message = req.Message // it says who asks
 	}
 	raw := marshal(&ask)
 	if r.s.leaks.Check(leakAsked, raw) != nil {
@@ -42,7 +70,7 @@ func (r *relay) elicit(ctx context.Context, t *turn, params json.RawMessage) (an
 	}
 	r.s.append(sessions.Record{ID: id, TurnID: t.id, Body: sessions.Elicitation{Request: raw}})
 	r.asking.Add(1)
-	resp, err := r.s.r.client.CreateElicitation(ctx, &ask)
+	resp, err := r.s.askForm(ctx, r.b.agent.Name(), &ask)
 	r.heardPerson()
 	if err != nil {
 		r.s.log.Debug("asking the person", "err", err)
@@ -61,11 +89,9 @@ func (r *relay) elicit(ctx context.Context, t *turn, params json.RawMessage) (an
 	return resp, nil
 }
 
-// shownID is the client's id of a call that is open, by the agent's.
-func (r *relay) shownID(id string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if tc := r.tools.find(id); tc != nil {
+// shownID is the client's id of a call that is open, by the agent's. mu is held.
+func (k *calls) shownID(id string) string {
+	if tc := k.tools.find(id); tc != nil {
 		return tc.shown
 	}
 	return id

@@ -46,7 +46,7 @@ func TestQuestionOfTheAgent(t *testing.T) {
 	if *failed != nil || *answer != `{"action":"accept","content":{"b":"the-answer-7"}}` {
 		t.Errorf("the agent was answered %s, %v", *answer, *failed)
 	}
-	if offered := r.agent.conv().params.Elicitation; offered.Form == nil || offered.URL != nil {
+	if offered := r.agent.conv().params.Capabilities.Elicitation; offered.Form == nil || offered.URL != nil {
 		t.Errorf("the agent is offered %+v", offered)
 	}
 	var kept []string

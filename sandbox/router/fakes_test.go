@@ -243,7 +243,7 @@ func (a *fakeAgent) Defaults() sandbox.AgentState { return a.state }
 func (a *fakeAgent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionParams) (sandbox.AgentSession, error) {
 	a.mu.Lock()
 	a.opened++
-	c := &fakeConv{a: a, id: fmt.Sprintf("%s-%d", a.name, a.opened), params: p, sb: sb, state: a.state, cancelled: make(chan struct{}, 10), done: make(chan struct{})}
+	c := &fakeConv{a: a, id: fmt.Sprintf("%s-%d", a.name, a.opened), params: p, sb: sb, state: a.state, cancelled: make(chan struct{}, 10), childCancelled: make(chan acp.SessionID, 10), done: make(chan struct{})}
 	a.current = c
 	a.mu.Unlock()
 	if a.resumes && p.ResumeID != "" {
@@ -269,14 +269,15 @@ func (a *fakeAgent) conv() *fakeConv {
 
 // fakeConv is a conversation with a fakeAgent.
 type fakeConv struct {
-	a         *fakeAgent
-	id        string
-	params    sandbox.SessionParams
-	sb        sandbox.Sandbox
-	cancelled chan struct{} // takes a value for each Cancel
-	once      sync.Once
-	done      chan struct{}
-	err       error
+	a              *fakeAgent
+	id             string
+	params         sandbox.SessionParams
+	sb             sandbox.Sandbox
+	cancelled      chan struct{} // takes a value for each Cancel
+	childCancelled chan acp.SessionID
+	once           sync.Once
+	done           chan struct{}
+	err            error
 
 	// mu guards what follows.
 	mu    sync.Mutex
@@ -426,18 +427,18 @@ func (c *fakeConv) die(how string) {
 
 // update sends a raw update of the agent.
 func (c *fakeConv) update(raw string) {
-	_ = c.params.Client.SessionUpdate(context.Background(), &acp.SessionNotification{SessionID: "inner", Update: json.RawMessage(raw)})
+	_ = c.params.Client.SessionUpdate(context.Background(), &acp.SessionNotification{Update: json.RawMessage(raw)})
 }
 
 func (c *fakeConv) say(text string) {
-	_ = c.params.Client.SessionUpdate(context.Background(), &acp.SessionNotification{SessionID: "inner", Update: acp.MessageChunk(acp.AgentMessageChunk, "m", text)})
+	_ = c.params.Client.SessionUpdate(context.Background(), &acp.SessionNotification{Update: acp.MessageChunk(acp.AgentMessageChunk, "m", text)})
 }
 
 // ask asks for permission with options allow and reject.
 func (c *fakeConv) ask(ctx context.Context, toolCall string) string {
 	resp, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{
-		SessionID: "inner", ToolCall: json.RawMessage(toolCall),
-		Options: []acp.PermissionOption{{OptionID: "yes", Name: "Yes", Kind: "allow_once"}, {OptionID: "no", Name: "No", Kind: "reject_once"}},
+		ToolCall: json.RawMessage(toolCall),
+		Options:  []acp.PermissionOption{{OptionID: "yes", Name: "Yes", Kind: "allow_once"}, {OptionID: "no", Name: "No", Kind: "reject_once"}},
 	})
 	if err != nil {
 		return "error: " + err.Error()

@@ -196,7 +196,7 @@ func TestFilesAtATime(t *testing.T) {
 // Programs inside do not have gander read from ever more connections, of which each may
 // hold a long line.
 func TestConnectionsForFiles(t *testing.T) {
-	b := new(backend)
+	b := &backend{s: new(session)}
 	b.relay = newRelay(b)
 	var open []net.Conn
 	for range maxFiles {
@@ -227,7 +227,7 @@ func TestLongLinesForFiles(t *testing.T) {
 	const size = 12 << 20
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		b := &backend{ctx: ctx}
+		b := &backend{s: new(session), ctx: ctx}
 		b.relay = newRelay(b)
 		var held atomic.Int64
 		send := func(conn net.Conn, size int) {

@@ -20,31 +20,33 @@ const historyLimit = 64 << 10
 // when it has no memory of its own, else what others have answered since. The
 // person is told.
 func (t *turn) withHistory(b *backend) []acp.ContentBlock {
-	s, name := t.s, b.agent.Name()
+	s, name, prompt := t.s, b.agent.Name(), t.expanded()
 	s.mu.Lock()
 	last, knows := s.last, s.seen[name]
 	s.mu.Unlock()
 	if last == "" || knows.turn == last {
-		return t.prompt
+		return prompt
 	}
 	h, err := t.history(knows.turn)
 	if t.ctx.Err() != nil {
-		return t.prompt // nobody is given it
+		return prompt // nobody is given it
 	}
 	if err != nil {
 		s.tell("warning", fmt.Sprintf("%s goes on without what was said before: %v.", name, err))
-		return t.prompt
+		return prompt
 	}
 	text := h.String()
 	if text == "" {
-		return t.prompt
+		return prompt
 	}
-	t.remark(b, handover(name, knows, h))
+	if !b.hosted() { // which has the thread for its memory
+		t.remark(b, handover(name, knows, h))
+	}
 	intro := "This conversation began with another agent or another process of yours. What was said and done so far:\n\n"
 	if knows.turn != "" {
 		intro = "What you remember of this conversation may end before what follows. What was said and done since:\n\n"
 	}
-	return append([]acp.ContentBlock{acp.TextBlock(intro + text + "\n\nThe person's next message follows.")}, t.prompt...)
+	return append([]acp.ContentBlock{acp.TextBlock(intro + text + "\n\nThe person's next message follows.")}, prompt...)
 }
 
 // maxLastSaid bounds lastSaid, each in bytes.

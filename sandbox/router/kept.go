@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/router/changes"
+	"gander.dev/gander/sandbox/team/artifacts"
 	"gander.dev/gander/sessions"
 )
 
@@ -27,6 +29,8 @@ type Kept struct {
 	// Snapshots is the directory of what files were before turns, see
 	// [changes.Options]; empty where there is none.
 	Snapshots string
+	// MaxAge bounds the age of artifacts of runs; 0 keeps them as long as their sessions.
+	MaxAge time.Duration
 }
 
 func (r *Router) kept() Kept {
@@ -35,16 +39,20 @@ func (r *Router) kept() Kept {
 
 // Erase removes a session and what is kept beside it. One that somebody has open is
 // sessions.ErrInUse and stays; of one that is not there only the rest is removed.
-// What a person had written to a file, by /export, is the person's.
+// Files that /export wrote are the person's and stay. Sessions that worked for it go with it,
+// and so do their artifacts.
 func (k Kept) Erase(ctx context.Context, id acp.SessionID) error {
 	info, err := k.Store.Info(ctx, id)
 	if err != nil && !errors.Is(err, sessions.ErrNotFound) {
 		return err
 	}
+	if err := k.eraseDelegates(ctx, id, info.Temporary); err != nil {
+		return err
+	}
 	if err := k.Store.Delete(ctx, id); err != nil && !errors.Is(err, sessions.ErrNotFound) {
 		return err
 	}
-	err = k.forget(id)
+	err = errors.Join(k.forget(id), artifacts.Forget(k.Artifacts(), string(id)))
 	if k.Runs != nil {
 		err = errors.Join(err, k.Runs.Forget(id))
 	}
@@ -55,6 +63,18 @@ func (k Kept) Erase(ctx context.Context, id acp.SessionID) error {
 		return fmt.Errorf("session %s is deleted, but not all that was kept of it: %w", id, err)
 	}
 	return nil
+}
+
+// Artifacts is the directory of what the agents of a run leave for each other.
+func (k Kept) Artifacts() string { return filepath.Join(k.StateDir, "artifacts") }
+
+// eraseDelegates erases the sessions that did work for one.
+func (k Kept) eraseDelegates(ctx context.Context, parent acp.SessionID, temporary bool) error {
+	page, err := k.Store.List(ctx, sessions.ListOptions{Parent: parent, Temporary: temporary})
+	for i := range page.Sessions {
+		err = errors.Join(err, k.Erase(ctx, page.Sessions[i].ID))
+	}
+	return err
 }
 
 // forget removes what agents keep of a session, and what it has spent. Of a session
@@ -85,7 +105,7 @@ const maxKept = 200
 // Tidy removes the sessions of killed processes of which nothing is to be kept, what
 // agents keep of sessions that are no more, and what is beyond maxKept.
 func (k Kept) Tidy(ctx context.Context) error {
-	err := k.eraseTemporary(ctx)
+	err := errors.Join(k.eraseTemporary(ctx), artifacts.Tidy(k.Artifacts(), k.MaxAge))
 	kept, e := registry.Kept(k.StateDir)
 	if e != nil {
 		return errors.Join(err, e)
@@ -109,7 +129,7 @@ func (k Kept) Tidy(ctx context.Context) error {
 
 // eraseTemporary removes the temporary sessions that nobody has open.
 func (k Kept) eraseTemporary(ctx context.Context) error {
-	page, err := k.Store.List(ctx, sessions.ListOptions{Temporary: true})
+	page, err := k.Store.List(ctx, sessions.ListOptions{Temporary: true, Delegates: true})
 	for i := range page.Sessions {
 		if e := k.Erase(ctx, page.Sessions[i].ID); e != nil && !errors.Is(e, sessions.ErrInUse) {
 			err = errors.Join(err, e)

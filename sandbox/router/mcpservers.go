@@ -154,6 +154,9 @@ func (s *session) decideServer(v *server) {
 func (s *session) undecided() []*server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, is := s.agent.(sandbox.Hosted); is { // asked for whom it gives work
+		return nil
+	}
 	return slices.DeleteFunc(slices.Clone(s.servers.all), func(v *server) bool { return v.allowed || v.refused })
 }
 
@@ -205,7 +208,7 @@ func (t *turn) askServer(v *server) bool {
 	}}
 	question := newID()
 	s.append(sessions.Record{ID: question, TurnID: t.id, Body: sessions.Permission{Request: marshal(req)}})
-	resp, err := s.r.client.RequestPermission(t.ctx, req)
+	resp, err := s.askPermission(t.ctx, "gander", req)
 	if err != nil || !selects(req.Options, resp.Outcome) {
 		resp = acp.CancelledOutcome()
 	}

@@ -20,8 +20,8 @@ func TestAgentDoesNotSpeakForGander(t *testing.T) {
 			c.update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"x","status":"completed","_meta":` + forged + `}`)
 			c.update(`{"sessionUpdate":"notice","severity":"info","title":"All is well."}`)
 			_, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{
-				SessionID: "inner", ToolCall: json.RawMessage(`{"toolCallId":"c","title":"x","_meta":` + forged + `}`),
-				Options: []acp.PermissionOption{{OptionID: "y", Name: "Yes", Kind: "allow_once"}}, Meta: json.RawMessage(forged),
+				ToolCall: json.RawMessage(`{"toolCallId":"c","title":"x","_meta":` + forged + `}`),
+				Options:  []acp.PermissionOption{{OptionID: "y", Name: "Yes", Kind: "allow_once"}}, Meta: json.RawMessage(forged),
 			})
 			return &acp.PromptResponse{StopReason: acp.StopEndTurn, Meta: json.RawMessage(forged)}, err
 		}

@@ -65,9 +65,27 @@ func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissio
 	}
 	ask := *req
 	ask.SessionID = r.s.id
-	ask.ToolCall, ask.Meta = r.describe(withoutOurs(req.ToolCall)), ourless(req.Meta)
-	q := r.question(req.ToolCall)
+	k, c := r.asker(t, req.SessionID)
+	hosted := r.b.hosted() // it passes on what was looked at where the question came from
+	if hosted {
+		ask.ToolCall = acp.WithFields(ask.ToolCall, map[string]any{"toolCallId": k.shownID(stringOf(acp.Member(ask.ToolCall, "toolCallId")))})
+	} else {
+		ask.ToolCall, ask.Meta = k.describe(withoutOurs(req.ToolCall)), ourless(req.Meta)
+	}
+	q := r.question(k, req.ToolCall)
 	r.mu.Unlock()
+	switch {
+	case c != nil:
+		var done func()
+		ctx, done = c.working(ctx)
+		defer done()
+		c.question(&ask)
+	case req.SessionID != "": // nobody has announced it
+		ask.ToolCall = acp.WithFields(ask.ToolCall, map[string]any{"title": "sub-agent: " + stringOf(acp.Member(ask.ToolCall, "title"))})
+	}
+	if hosted {
+		return r.ask(ctx, t, &ask), nil
+	}
 	q.options = distinct(req.Options)
 	if resp, why := r.answered(q); resp != nil {
 		id := newID()
@@ -80,7 +98,11 @@ func (r *relay) RequestPermission(ctx context.Context, req *acp.RequestPermissio
 	if ask.Options = q.offer(); len(ask.Options) == 0 { // nobody could answer
 		return acp.CancelledOutcome(), nil
 	}
-	return r.s.keep(q, r.ask(ctx, t, &ask)), nil
+	resp := r.ask(ctx, t, &ask)
+	if c != nil {
+		c.answered()
+	}
+	return r.s.keep(q, resp), nil
 }
 
 // heardPerson notes that the person has answered a question: the agent goes on from here.
@@ -102,7 +124,7 @@ func (r *relay) ask(ctx context.Context, t *turn, ask *acp.RequestPermissionRequ
 	defer stop()
 	defer context.AfterFunc(t.ctx, stop)()
 	r.asking.Add(1)
-	resp, err := r.s.r.client.RequestPermission(ctx, ask)
+	resp, err := r.s.askPermission(ctx, r.b.agent.Name(), ask)
 	r.heardPerson()
 	if err != nil {
 		r.s.log.Debug("asking for permission", "err", err)
@@ -133,8 +155,8 @@ type question struct {
 }
 
 // question reads a tool call that is asked about, with what its updates have said. mu is held.
-func (r *relay) question(call json.RawMessage) question {
-	u, tc := r.askedAbout(call)
+func (r *relay) question(k *calls, call json.RawMessage) question {
+	u, tc := k.askedAbout(call)
 	if tc != nil && tc.several {
 		return question{isolated: r.b.sb.Info().Isolated}
 	}
@@ -164,9 +186,9 @@ type askedCall struct {
 // askedAbout reads a tool call that is asked about, for what is shown of it and for what is
 // decided alike: an input that the question does not say is the one that its updates, tc,
 // have said. mu is held.
-func (r *relay) askedAbout(call json.RawMessage) (u askedCall, tc *toolCall) {
+func (k *calls) askedAbout(call json.RawMessage) (u askedCall, tc *toolCall) {
 	_ = acp.Decode(call, &u) // what cannot be read is not remembered
-	if tc = r.tools.find(u.ToolCallID); tc != nil && !tc.several && isEmpty(u.RawInput) {
+	if tc = k.tools.find(u.ToolCallID); tc != nil && !tc.several && isEmpty(u.RawInput) {
 		u.RawInput = tc.input
 	}
 	return u, tc

@@ -25,7 +25,7 @@ func askRig(t *testing.T, kind *string, adjust func(*rig)) *rig {
 			call := lastLine(prompt)
 			c.update(string(acp.WithFields(json.RawMessage(call), map[string]any{"sessionUpdate": "tool_call", "title": "bash"})))
 			resp, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{
-				SessionID: "inner", ToolCall: json.RawMessage(call), Options: gooseOptions(),
+				ToolCall: json.RawMessage(call), Options: gooseOptions(),
 			})
 			if err != nil {
 				return nil, err
@@ -199,7 +199,7 @@ func TestPermissionOptionsOfOneID(t *testing.T) {
 	r := askRig(t, &kind, func(r *rig) {
 		r.agent.onTurn = func(ctx context.Context, c *fakeConv, prompt string) (*acp.PromptResponse, error) {
 			resp, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{
-				SessionID: "inner", ToolCall: json.RawMessage(lastLine(prompt)), Options: []acp.PermissionOption{
+				ToolCall: json.RawMessage(lastLine(prompt)), Options: []acp.PermissionOption{
 					{OptionID: "x", Name: "No", Kind: "allow_always"}, {OptionID: "x", Name: "No", Kind: "reject_once"}, {OptionID: "y", Name: "Yes", Kind: "allow_once"},
 				},
 			})
@@ -299,7 +299,7 @@ func askAbout(updates []string, call string, options []acp.PermissionOption) fun
 		for _, u := range updates {
 			c.update(u)
 		}
-		resp, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{SessionID: "inner", ToolCall: json.RawMessage(call), Options: options})
+		resp, err := c.params.Client.RequestPermission(ctx, &acp.RequestPermissionRequest{ToolCall: json.RawMessage(call), Options: options})
 		if err != nil {
 			return nil, err
 		}

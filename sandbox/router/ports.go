@@ -88,7 +88,7 @@ func commandPorts(ctx context.Context, call commandCall) (string, error) {
 	}
 	verb, text, _ := strings.Cut(call.args, " ")
 	if verb == "" {
-		return s.describePorts(ctx, b)
+		return describePorts(ctx, b)
 	}
 	spec, err := ports.Parse(strings.TrimSpace(text))
 	switch {
@@ -130,26 +130,24 @@ func (s *session) openPort(b *backend, spec ports.Spec) (said string, err error)
 }
 
 // describePorts says what is open and what listens.
-func (s *session) describePorts(ctx context.Context, b *backend) (string, error) {
+func describePorts(ctx context.Context, b *backend) (string, error) {
 	if b == nil {
 		return "The sandbox is not running yet; the next prompt starts it. /ports open 5173 names a port to open then.", nil
 	}
-	open, listening, err := b.ports.State(ctx)
+	v, err := b.ports.View(ctx)
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
-	for _, o := range open {
+	for _, o := range v.Open {
 		note := ""
-		if !slices.Contains(listening, o.Port) {
+		if !o.Heard {
 			note = "; nothing listens there now"
 		}
-		fmt.Fprintf(&out, "- open: %s%s\n", ports.Say(o.Port, o.URL(string(s.id))), note)
+		fmt.Fprintf(&out, "- open: %s%s\n", ports.Say(o.Port, o.URL), note)
 	}
-	for _, port := range listening {
-		if !slices.ContainsFunc(open, func(o ports.Spec) bool { return o.Port == port }) {
-			fmt.Fprintf(&out, "- port %d listens inside; `/ports open %d` opens it on this machine\n", port, port)
-		}
+	for _, port := range v.Listening {
+		fmt.Fprintf(&out, "- port %d listens inside; `/ports open %d` opens it on this machine\n", port, port)
 	}
 	if out.Len() == 0 {
 		return "Nothing listens inside, and no port is open.", nil

@@ -18,7 +18,7 @@ import (
 // relay is the acp.Client that an inner agent talks to: the one road from the
 // agent to the transcript and the editor. Its updates come one at a time.
 type relay struct {
-	s *session
+	calls
 	b *backend
 
 	files chan struct{}   // holds a token for each file that passes
@@ -31,19 +31,23 @@ type relay struct {
 	turn  *turn              // nil between turns
 	ctx   context.Context    // of sending in the turn: ends with it and with the backend
 	stop  context.CancelFunc // ends ctx
-	tools toolCalls          // the turn's open ones
-	ended map[string]string  // the client's ids of its other ones, by the agent's
-	shown shownDiffs         // what the turn's tool calls have shown
-	was   wholeTexts         // what the turn found and has written as a whole
 	use   shownUse
 	heard heard
+
+	children map[acp.SessionID]*child // of the agent, by its own ids
+	plans    []plan                   // of the agent, for clients that know one
 
 	latest time.Time    // of the last update of the turn
 	asking atomic.Int32 // questions that wait for the person
 }
 
 func newRelay(b *backend) *relay {
-	return &relay{s: b.s, b: b, files: make(chan struct{}, maxFiles), doors: make(chan struct{}, maxFiles), texts: doorway.NewPlaces(largeTexts)}
+	r := &relay{b: b, children: map[acp.SessionID]*child{}, files: make(chan struct{}, maxFiles), doors: make(chan struct{}, maxFiles), texts: doorway.NewPlaces(largeTexts)}
+	r.calls = calls{s: b.s, ids: b.s.calls, shown: new(shownDiffs), was: new(wholeTexts), emit: func(update json.RawMessage) {
+		r.s.record(r.turn.id, sessions.Update{Sent: []json.RawMessage{update}})
+		r.s.send(r.ctx, update)
+	}}
+	return r
 }
 
 // begin makes the agent's updates part of a turn; before are the files, nil where they
@@ -54,39 +58,25 @@ func (r *relay) begin(t *turn, before *changes.Before) {
 	detach := context.AfterFunc(r.b.ctx, cancel)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn, r.ctx, r.shown, r.heard = t, ctx, shownDiffs{}, heard{}
+	r.turn, r.ctx, r.shown, r.heard = t, ctx, new(shownDiffs), heard{}
 	r.noticed()
-	r.was = wholeTexts{files: r.s.files, before: before, written: map[string]*string{}}
+	r.was = &wholeTexts{files: r.s.files, before: before, written: map[string]*string{}}
 	r.stop = func() { detach(); cancel() }
 }
 
-// end gives every tool call that the agent left open a final status, failed with
-// a reason or completed without one, and ends the turn's updates. It returns the
-// differences that they have shown.
+// end ends the turn's child sessions and gives every tool call that the agent left open a
+// final status, failed with a reason or completed without one, and ends the turn's updates.
+// It returns the differences that they have shown.
 func (r *relay) end(reason string) shownDiffs {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	status := "completed"
-	if reason != "" {
-		status = "failed"
-	}
-	for _, tc := range r.tools.all() {
-		r.endTool(tc, status, reason)
-	}
+	r.endChildren(reason)
+	r.endAll(reason)
 	r.sayCost()
 	r.stop()
-	r.turn, r.tools, r.ended, r.was = nil, toolCalls{}, nil, wholeTexts{}
-	return r.shown
-}
-
-// endTool gives a tool call that the agent has left open a final status. mu is held.
-func (r *relay) endTool(tc *toolCall, status, reason string) {
-	update := acp.ToolCallFinal(tc.shown, status, reason)
-	if tc.terminal != nil {
-		update = tc.terminal.final(update, status, reason)
-	}
-	r.s.record(r.turn.id, sessions.Update{Sent: []json.RawMessage{update}})
-	r.s.send(r.ctx, update)
+	shown := *r.shown
+	r.turn, r.shown, r.was = nil, new(shownDiffs), new(wholeTexts)
+	return shown
 }
 
 // say puts an update of gander's own into the turn; it reports false when none runs.
@@ -105,8 +95,18 @@ func (r *relay) say(update json.RawMessage) bool {
 func (r *relay) SessionUpdate(_ context.Context, n *acp.SessionNotification) error {
 	kind := acp.UpdateKind(n.Update)
 	n.Meta = nil
-	n.Update = ofAgent(r.b.agent.Name(), kind, n.Update)
+	if !r.b.hosted() {
+		n.Update = ofAgent(r.b.agent.Name(), kind, n.Update)
+	}
+	if n.SessionID != "" {
+		r.ofChild(kind, n.SessionID, n.Update)
+		return nil
+	}
 	switch kind {
+	case acp.KindChild:
+		r.announced(n.Update)
+	case "session_message", "session_message_chunk":
+		r.message(n.Update)
 	case "current_mode_update", "config_option_update":
 		r.stateChanged(kind, n.Update)
 	default:
@@ -150,6 +150,13 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 		return
 	}
 	r.heard.see(kind, n.Update)
+	if sent, other := r.reworded(kind, n.Update); other {
+		r.s.record(r.turn.id, sessions.Update{Update: n.Update, Sent: sent})
+		for _, update := range sent {
+			r.s.send(r.ctx, update)
+		}
+		return
+	}
 	rec := sessions.Update{Update: n.Update}
 	if kind == "tool_call" || kind == "tool_call_update" {
 		sent, err := r.tool(kind, n.Update)
@@ -160,6 +167,7 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 			r.s.log.Debug("dropped an update of a tool call", "err", err)
 			return
 		}
+		r.lacks(n.Update)
 		if &sent[0] != &n.Update[0] {
 			rec.Sent = []json.RawMessage{sent}
 			n.Update = sent

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 
@@ -10,36 +11,65 @@ import (
 )
 
 // replay shows the client the thread again. A call that was never ended, as gander
-// or the agent was killed, ends where the person goes on.
+// or the agent was killed, ends where the person goes on, and so does a child session.
 func (s *session) replay(ctx context.Context) error {
-	var v Revival
-	show := func(updates ...json.RawMessage) error {
+	shown := map[acp.SessionID]*Revival{s.id: {}} // this session and its children
+	show := func(id acp.SessionID, updates ...json.RawMessage) error {
 		for _, update := range updates {
-			if err := s.r.client.SessionUpdate(ctx, &acp.SessionNotification{SessionID: s.id, Update: update}); err != nil {
+			if err := s.r.client.SessionUpdate(ctx, &acp.SessionNotification{SessionID: id, Update: update}); err != nil {
 				return err
 			}
 		}
 		return ctx.Err()
 	}
-	for update, err := range s.r.opts.Store.Replay(ctx, s.id, s.r.opts.HistoryLimit) {
+	order := []acp.SessionID{s.id}
+	finish := func() error {
+		for _, id := range slices.Backward(order) { // children first
+			if err := show(id, shown[id].Unfinished()...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for n, err := range s.thread(ctx) {
 		if err != nil {
 			return err
 		}
-		var due []json.RawMessage
-		if acp.UpdateKind(update) == acp.UserMessageChunk {
-			due = v.Unfinished()
+		v := shown[n.SessionID]
+		if v == nil {
+			v = new(Revival)
+			shown[n.SessionID], order = v, append(order, n.SessionID)
 		}
-		if acp.UpdateKind(update) == "tool_call" {
-			s.calls.take(stringOf(acp.Member(update, "toolCallId")))
+		kind := acp.UpdateKind(n.Update)
+		if kind == acp.UserMessageChunk && n.SessionID == s.id {
+			if err := finish(); err != nil {
+				return err
+			}
 		}
-		if update = v.Revive(update); update != nil {
-			due = append(due, update)
+		if kind == "tool_call" && n.SessionID == s.id {
+			s.calls.take(stringOf(acp.Member(n.Update, "toolCallId")))
 		}
-		if err := show(due...); err != nil {
-			return err
+		if update := v.Revive(n.Update); update != nil {
+			if err := show(n.SessionID, update); err != nil {
+				return err
+			}
 		}
 	}
-	return show(v.Unfinished()...)
+	return finish()
+}
+
+// thread yields the updates of the thread, with those of its children where the client knows such.
+func (s *session) thread(ctx context.Context) iter.Seq2[acp.SessionNotification, error] {
+	if s.showsChildren() {
+		return s.r.opts.Store.ReplayWithChildren(ctx, s.id, s.r.opts.HistoryLimit)
+	}
+	return func(yield func(acp.SessionNotification, error) bool) {
+		for update, err := range s.r.opts.Store.Replay(ctx, s.id, s.r.opts.HistoryLimit) {
+			if !yield(acp.SessionNotification{SessionID: s.id, Update: update}, err) {
+				return
+			}
+		}
+	}
 }
 
 // maxRevived bounds the text of an old terminal, in bytes; of more the end is shown.
@@ -47,8 +77,11 @@ const maxRevived = 256 << 10
 
 // A Revival turns updates of the past into such that a client can show now: the
 // terminals of then are gone and shown as text, and a tool call that was never
-// ended is ended.
-type Revival struct{ open []*pastCall }
+// ended is ended. A child session can be cancelled no more, and does nothing.
+type Revival struct {
+	open    []*pastCall
+	working []acp.SessionID // children
+}
 
 type pastCall struct {
 	id       string
@@ -69,6 +102,9 @@ func (v *Revival) find(id string) *pastCall {
 // Revive returns an update as it is shown now; nil for one that says nothing any more.
 func (v *Revival) Revive(update json.RawMessage) json.RawMessage {
 	kind := acp.UpdateKind(update)
+	if kind == acp.KindChild {
+		return v.child(update)
+	}
 	if kind != "tool_call" && kind != "tool_call_update" {
 		return update
 	}
@@ -92,13 +128,24 @@ func (v *Revival) Revive(update json.RawMessage) json.RawMessage {
 	return c.asText(kind, &u, meta, update)
 }
 
+// child returns an update about a child session as it holds now.
+func (v *Revival) child(update json.RawMessage) json.RawMessage {
+	id := acp.SessionID(stringOf(acp.Member(update, "sessionId")))
+	state := stringOf(acp.Member(acp.Member(update, "state"), "state"))
+	v.working = slices.DeleteFunc(v.working, func(w acp.SessionID) bool { return w == id })
+	if state == acp.ChildRunning {
+		v.working = append(v.working, id)
+	}
+	return acp.WithFields(update, map[string]any{"capabilities": acp.ChildCapabilities{}})
+}
+
 // asText is an update of a terminal without the terminal. The text is shown when the
 // call ends; what was output meanwhile is collected for that.
 func (c *pastCall) asText(kind string, u *toolUpdate, meta map[string]json.RawMessage, update json.RawMessage) json.RawMessage {
 	var out struct {
 		Data string `json:"data"`
 	}
-	_ = json.Unmarshal(meta["terminal_output"], &out) // absent mostly
+	_ = json.Unmarshal(meta[terminalOutput], &out) // absent mostly
 	c.add(out.Data)
 	set := map[string]any{"content": acp.Delete}
 	for _, key := range []string{"terminal_info", "terminal_output", "terminal_exit"} {
@@ -141,7 +188,7 @@ func (c *pastCall) tail() string {
 
 func (c *pastCall) content() []json.RawMessage {
 	content := []json.RawMessage{}
-	if text := c.tail(); text != "" {
+	if text := plainOutput(c.tail()); text != "" {
 		content = append(content, acp.ToolContent(text))
 	}
 	return content
@@ -154,7 +201,7 @@ func (v *Revival) Unfinished() []json.RawMessage {
 	out := make([]json.RawMessage, 0, len(v.open))
 	for _, c := range v.open {
 		c.ended = true
-		text := c.tail()
+		text := plainOutput(c.tail())
 		if text != "" {
 			text = strings.TrimRight(text, "\n") + "\n"
 		}
@@ -165,5 +212,11 @@ func (v *Revival) Unfinished() []json.RawMessage {
 		}
 		out = append(out, acp.ToolCallFinal(c.id, "failed", ""))
 	}
+	for _, id := range v.working {
+		out = append(out, marshal(acp.ChildUpdate{SessionID: id, State: &acp.ChildState{
+			State: acp.ChildIdle, StopReason: acp.StopError, Error: acp.Internal("It was interrupted.", nil),
+		}}))
+	}
+	v.working = nil
 	return out
 }

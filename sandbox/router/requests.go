@@ -21,6 +21,9 @@ func (r *relay) HandleRequest(ctx context.Context, method string, params json.Ra
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(t.ctx, stop)()
+	if r.b.hosted() && method != acp.MethodCreateElicitation {
+		return r.passRequest(ctx, method, params)
+	}
 	switch method {
 	case methodReadTextFile:
 		return r.oneFile(ctx, params, r.b.readTextFile)

@@ -55,16 +55,12 @@ type Router struct {
 	stop   context.CancelFunc
 	spares *spares
 
-	// holding is held for reading while names are held: no further sandbox is populated then.
-	holding sync.RWMutex
-
 	// mu guards what follows.
-	mu        sync.Mutex
-	sessions  map[acp.SessionID]*session
-	attached  map[acp.SessionID]*attachment // the sessions of loops
-	working   map[*session]bool             // a turn of theirs runs
-	crowded   map[*session]bool             // and while it did, one of another in the same project
-	populated []*backend                    // something may run in their sandboxes; in this order names are held
+	mu       sync.Mutex
+	sessions map[acp.SessionID]*session
+	attached map[acp.SessionID]*attachment // the sessions of loops
+	working  map[*session]bool             // a turn of theirs runs
+	crowded  map[*session]bool             // and while it did, one of another in the same project
 }
 
 // New returns the Router for a connection to client.
@@ -95,6 +91,9 @@ func New(client *acp.ClientConn, o Options) *Router {
 	}
 	if o.Loops == nil {
 		o.Loops = noLoops{}
+	}
+	if o.Crowd == nil {
+		o.Crowd = new(Crowd)
 	}
 	if o.LoopEvery == 0 {
 		o.LoopEvery = 2 * time.Second
@@ -145,6 +144,10 @@ func (r *Router) Initialize(_ context.Context, req *acp.InitializeRequest) (*acp
 				Fork:                  &acp.Supported{},
 				Title:                 &acp.Supported{},
 				AdditionalDirectories: &acp.Supported{},
+				SystemPrompt:          &acp.Supported{},
+				Archive:               &acp.Supported{},
+				Status:                &acp.Supported{},
+				Options:               &acp.Supported{},
 			},
 		},
 		AgentInfo:   &acp.Implementation{Name: "gander", Title: "Gander", Version: r.opts.Version},
@@ -162,7 +165,11 @@ func (r *Router) NewSession(ctx context.Context, req *acp.NewSessionRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.openSession(ctx, cwd, dirs, req.MCPServers, aliases(req.Meta))
+	wish, err := wished(req.Wishes)
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.openSession(ctx, cwd, dirs, req.MCPServers, aliases(req.Meta), wish)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +244,7 @@ func (r *Router) mayShow(dir string) error {
 	return nil
 }
 
-func (r *Router) openSession(ctx context.Context, cwd string, dirs []string, servers []json.RawMessage, meta aliased) (*session, error) {
+func (r *Router) openSession(ctx context.Context, cwd string, dirs []string, servers []json.RawMessage, meta aliased, wish wishes) (*session, error) {
 	choice, err := r.choose(cwd)
 	if err != nil {
 		return nil, acp.Internal(err.Error(), nil)
@@ -267,6 +274,7 @@ func (r *Router) openSession(ctx context.Context, cwd string, dirs []string, ser
 	transcript, release, err := r.create(sessions.Header{
 		SessionID: id, SessionKey: cmp.Or(meta.session, r.sessionKey(id)), AgentID: agent.Name(),
 		WorkspacePath: cwd, WorkingPath: cwd, AdditionalDirectories: dirs, Temporary: meta.off,
+		ParentID: r.opts.Parent, Origin: r.origin(),
 	})
 	if err != nil {
 		if made != nil {
@@ -289,7 +297,10 @@ func (r *Router) openSession(ctx context.Context, cwd string, dirs []string, ser
 		s.close()
 		return nil, acp.Internal("gander is shutting down", nil)
 	}
-	s.takeServers(servers)
+	s.compareFiles(r.opts.Changes)
+	if err := r.furnish(ctx, s, servers, wish); err != nil { // nobody knows of it
+		return nil, cmp.Or(r.kept().Erase(context.WithoutCancel(ctx), id), err)
+	}
 	s.startEarly()
 	return s, nil
 }
@@ -426,6 +437,10 @@ func (r *Router) Cancel(_ context.Context, n *acp.CancelNotification) {
 	}
 	if s, err := r.session(n.SessionID); err == nil {
 		s.cancelTurns(errCancelled)
+		return
+	}
+	if c := r.child(n.SessionID); c != nil {
+		c.s.spawn(c.cancelled)
 	}
 }
 

@@ -1,12 +1,14 @@
 package router
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
+	"gander.dev/gander/sandbox/outbound/notify"
 	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sandbox/rules/permit"
@@ -45,6 +47,8 @@ type Options struct {
 	// secret. Nil learns and hides nothing.
 	LearnSecrets func([]acp.EnvVariable)
 	HideSecrets  func(text string) string
+	// Away puts a question to the person elsewhere, too, until ctx ends; nil asks in the editor only.
+	Away func(ctx context.Context, q notify.Question) (notify.Answer, error)
 	// Permissions remembers what the person answers for good; nil remembers nothing.
 	Permissions *permit.Store
 	// Choose, when set, gives the defaults for a project instead of Agent and Sandbox.
@@ -90,6 +94,8 @@ type Options struct {
 	// Loops are the unattended runs whose sessions the editor can attach to; nil when
 	// there is nobody to ask about them.
 	Loops Loops
+	// Commands returns the prompts that a person can give by their names; nil means none.
+	Commands func() []Command
 	// LoopEvery is how often a prompt that waits for a loop asks how that does. Default 2 s.
 	LoopEvery time.Duration
 	// Silence bounds how long a turn is without a word of the agent until it says who is waited for.
@@ -98,7 +104,13 @@ type Options struct {
 	// SlowStart is after how long a prompt that waits for the agent to start
 	// says so. Default 1 s.
 	SlowStart time.Duration
-	Log       *slog.Logger
+	// Parent is the session whose agent is the client here, and gives other agents work:
+	// its budget and what was answered in it count, and it alone has the sessions listed.
+	Parent acp.SessionID
+	// Crowd is for all routers of a process that work in the same projects; nil is one for
+	// this router alone.
+	Crowd *Crowd
+	Log   *slog.Logger
 }
 
 // Choice is what a session starts with.

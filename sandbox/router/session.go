@@ -31,6 +31,7 @@ type session struct {
 	log        *slog.Logger
 	transcript *sessions.Transcript
 	unkept     bool   // it is removed when it is closed
+	system     string // the client's instructions for agents
 	claim      func() // lets others run the session
 	servers    *servers
 	ctx        context.Context // ends with close
@@ -83,7 +84,8 @@ type session struct {
 	portsOpen     string       // PortsNamed or PortsListening
 	permissions   string       // PermissionsAsk, ...
 	asked         permissionsAsked
-	agentCommands []json.RawMessage // slash commands that the agent has announced
+	children      map[acp.SessionID]*child // at work
+	agentCommands []json.RawMessage        // slash commands that the agent has announced
 }
 
 // memory is what an agent knows of the conversation: the turns until turn are in
@@ -125,7 +127,6 @@ func newSession(r *Router, id acp.SessionID, cwd string, dirs []string, set sett
 	}
 	s.place, _ = os.Stat(cwd) // it was there a moment ago; else the first prompt says so
 	s.leaks = newLeaks(s)
-	s.compareFiles(r.opts.Changes)
 	s.servers = &servers{s: s}
 	return s
 }
@@ -218,8 +219,11 @@ func (s *session) send(ctx context.Context, update json.RawMessage) {
 }
 
 // pass passes a notification on to the client, which knows the session.
-func (s *session) pass(ctx context.Context, n *acp.SessionNotification) {
-	n.SessionID = s.id
+func (s *session) pass(ctx context.Context, n *acp.SessionNotification) { s.passIn(ctx, s.id, n) }
+
+// passIn is pass for an update in a session: this one, or a child of it.
+func (s *session) passIn(ctx context.Context, id acp.SessionID, n *acp.SessionNotification) {
+	n.SessionID = id
 	if err := s.r.client.SessionUpdate(ctx, n); err != nil {
 		s.log.Debug("sending an update", "err", err)
 	}

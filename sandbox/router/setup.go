@@ -83,12 +83,29 @@ func (r *Router) Authenticate(ctx context.Context, req *acp.AuthenticateRequest)
 	return &acp.AuthenticateResponse{}, nil
 }
 
-// authCapabilities say whether one can log out.
+// authCapabilities say that the state can be asked for, and whether one can log out.
 func (r *Router) authCapabilities() json.RawMessage {
 	if r.opts.Setup.Logout == nil {
-		return nil
+		return json.RawMessage(`{"status":{}}`)
 	}
-	return json.RawMessage(`{"logout":{}}`)
+	return json.RawMessage(`{"status":{},"logout":{}}`)
+}
+
+// AuthStatus implements acp.AuthTeller: whether the default agent has all that it needs. A
+// key that is there may still be refused by the model's endpoint.
+func (r *Router) AuthStatus(ctx context.Context, _ *acp.AuthStatusRequest) (*acp.AuthStatusResponse, error) {
+	agent, err := r.agent(r.opts.Agent)
+	if err == nil {
+		err = agent.Check(ctx)
+	}
+	state := acp.AuthStateUnknown
+	switch mends := r.opts.Setup.Mends; {
+	case err == nil:
+		state = acp.AuthStateAuthenticated
+	case mends != nil && mends(err):
+		state = acp.AuthStateUnauthenticated
+	}
+	return &acp.AuthStatusResponse{State: state}, nil
 }
 
 // Logout implements acp.Logouter: the key is forgotten, and the agents end, each when

@@ -63,7 +63,7 @@ func TestLogout(t *testing.T) {
 	if _, err := r.editor.Conn.Logout(t.Context(), &acp.LogoutRequest{}); errorCode(err) != acp.CodeMethodNotFound {
 		t.Errorf("without anything to forget: %v", err)
 	}
-	if resp, err := r.router.Initialize(t.Context(), &acp.InitializeRequest{}); err != nil || resp.AgentCapabilities.Auth != nil {
+	if resp, err := r.router.Initialize(t.Context(), &acp.InitializeRequest{}); err != nil || string(resp.AgentCapabilities.Auth) != `{"status":{}}` {
 		t.Errorf("without anything to forget there is %s, %v", resp.AgentCapabilities.Auth, err)
 	}
 	var key atomic.Bool
@@ -79,7 +79,7 @@ func TestLogout(t *testing.T) {
 			return open(way)
 		}
 	})
-	if resp, err := r.router.Initialize(t.Context(), &acp.InitializeRequest{}); err != nil || string(resp.AgentCapabilities.Auth) != `{"logout":{}}` {
+	if resp, err := r.router.Initialize(t.Context(), &acp.InitializeRequest{}); err != nil || string(resp.AgentCapabilities.Auth) != `{"status":{},"logout":{}}` {
 		t.Errorf("there is %s, %v", resp.AgentCapabilities.Auth, err)
 	}
 	id := r.open(t).SessionID

@@ -43,7 +43,7 @@ func commandStatus(_ context.Context, call commandCall) (string, error) {
 	if o := optionByID(now.options, optionModel); o != nil {
 		line("model", "`%s`", currentValue(o))
 	}
-	if spent := s.r.opts.Terms.Spent(s.id); spent != "" {
+	if spent := s.r.opts.Terms.Spent(s.r.account(s.id)); spent != "" {
 		line("model use", "%s", spent)
 	}
 	if mode := now.mode(); mode != "" {

@@ -24,7 +24,15 @@ func (r *Router) ListSessions(ctx context.Context, req *acp.ListSessionsRequest)
 		return nil, acp.InvalidParams(fmt.Sprintf("cwd must be an absolute path, got %q", req.CWD), nil)
 	}
 	m := aliases(req.Meta)
-	page, err := r.opts.Store.List(ctx, sessions.ListOptions{CWD: req.CWD, Agent: m.agent, Cursor: req.Cursor, Limit: cmp.Or(m.limit, pageSize)})
+	o := sessions.ListOptions{CWD: req.CWD, Agent: m.agent, Parent: r.opts.Parent, Cursor: req.Cursor, Limit: cmp.Or(m.limit, pageSize)}
+	switch only := req.Archived == acp.ArchivedOnly; req.Archived {
+	case "", acp.ArchivedExclude, acp.ArchivedOnly:
+		o.Archived = &only
+	case acp.ArchivedInclude:
+	default:
+		return nil, acp.InvalidParams(fmt.Sprintf("archived: %q is not one of exclude, include, only", req.Archived), nil)
+	}
+	page, err := r.opts.Store.List(ctx, o)
 	if errors.Is(err, sessions.ErrCursor) {
 		return nil, acp.InvalidParams("cursor is not one of this list; leave it out to begin again", map[string]any{"cursor": req.Cursor})
 	}
@@ -41,8 +49,8 @@ func (r *Router) ListSessions(ctx context.Context, req *acp.ListSessionsRequest)
 func listed(i *sessions.Info) acp.SessionInfo {
 	return acp.SessionInfo{
 		SessionID: i.ID, CWD: i.WorkingPath, AdditionalDirectories: i.AdditionalDirectories, Title: i.ShownTitle(),
-		UpdatedAt: i.UpdatedAt.UTC().Format("2006-01-02T15:04:05.000Z"),
-		Meta:      marshal(map[string]any{metaKey: listedMeta(i)}),
+		UpdatedAt: i.UpdatedAt.UTC().Format("2006-01-02T15:04:05.000Z"), Archived: i.Archived,
+		Meta: marshal(map[string]any{metaKey: listedMeta(i)}),
 	}
 }
 
@@ -51,12 +59,19 @@ func listedMeta(i *sessions.Info) map[string]any {
 	if i.Origin == sessions.OriginLoop { // loading it attaches to a loop
 		m["origin"] = i.Origin
 	}
+	if i.Parent != "" {
+		m["stopReason"] = i.StopReason
+	}
 	return m
 }
 
 // LoadSession implements acp.SessionLoader: the thread is replayed, then answered.
 // The agent starts with the next prompt.
 func (r *Router) LoadSession(ctx context.Context, req *acp.LoadSessionRequest) (*acp.LoadSessionResponse, error) {
+	wish, err := wished(req.Wishes)
+	if err != nil {
+		return nil, err
+	}
 	q := stored{req.SessionID, req.CWD, req.AdditionalDirectories, aliases(req.Meta)}
 	if a, err := r.attach(ctx, q, true); a != nil || err != nil {
 		return &acp.LoadSessionResponse{}, err
@@ -69,7 +84,9 @@ func (r *Router) LoadSession(ctx context.Context, req *acp.LoadSessionRequest) (
 		r.drop(s)
 		return nil, err
 	}
-	s.takeServers(req.MCPServers)
+	if err := r.furnish(ctx, s, req.MCPServers, wish); err != nil {
+		return nil, err
+	}
 	acp.AfterReply(ctx, s.announce)
 	state := s.firstState()
 	return &acp.LoadSessionResponse{Modes: state.modes, ConfigOptions: state.options, Meta: s.meta()}, nil
@@ -77,6 +94,10 @@ func (r *Router) LoadSession(ctx context.Context, req *acp.LoadSessionRequest) (
 
 // ResumeSession implements acp.SessionResumer: it loads without the replay.
 func (r *Router) ResumeSession(ctx context.Context, req *acp.ResumeSessionRequest) (*acp.ResumeSessionResponse, error) {
+	wish, err := wished(req.Wishes)
+	if err != nil {
+		return nil, err
+	}
 	q := stored{req.SessionID, req.CWD, req.AdditionalDirectories, aliases(req.Meta)}
 	if a, err := r.attach(ctx, q, false); a != nil || err != nil {
 		return &acp.ResumeSessionResponse{}, err
@@ -85,7 +106,9 @@ func (r *Router) ResumeSession(ctx context.Context, req *acp.ResumeSessionReques
 	if err != nil {
 		return nil, err
 	}
-	s.takeServers(req.MCPServers)
+	if err := r.furnish(ctx, s, req.MCPServers, wish); err != nil {
+		return nil, err
+	}
 	acp.AfterReply(ctx, s.announce)
 	state := s.firstState()
 	return &acp.ResumeSessionResponse{Modes: state.modes, ConfigOptions: state.options, Meta: s.meta()}, nil
@@ -95,6 +118,10 @@ func (r *Router) ResumeSession(ctx context.Context, req *acp.ResumeSessionReques
 // conversation, which its agent is given as text.
 func (r *Router) ForkSession(ctx context.Context, req *acp.ForkSessionRequest) (*acp.ForkSessionResponse, error) {
 	cwd, err := directory("cwd", req.CWD)
+	if err != nil {
+		return nil, err
+	}
+	wish, err := wished(req.Wishes)
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +136,14 @@ func (r *Router) ForkSession(ctx context.Context, req *acp.ForkSessionRequest) (
 		return nil, notFound(req.SessionID, err)
 	}
 	s, err := r.reopen(ctx, stored{id, cwd, req.AdditionalDirectories, aliases(req.Meta)})
+	if err == nil {
+		err = r.furnish(ctx, s, req.MCPServers, wish)
+	}
 	if err != nil { // nobody knows of the copy, be it that the client is gone
 		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), settingTime)
 		defer done()
 		return nil, errors.Join(err, r.kept().Erase(ctx, id))
 	}
-	s.takeServers(req.MCPServers)
 	acp.AfterReply(ctx, s.announce)
 	state := s.firstState()
 	return &acp.ForkSessionResponse{SessionID: id, Modes: state.modes, ConfigOptions: state.options, Meta: s.meta()}, nil
@@ -227,6 +256,7 @@ func (r *Router) reopen(ctx context.Context, q stored) (*session, error) {
 	s := newSession(r, q.id, filepath.Clean(q.cwd), dirs, set, transcript)
 	s.claim, s.unkept = release, info.Temporary
 	s.recall(&info)
+	s.compareFiles(r.opts.Changes)
 	if !r.add(s) {
 		s.close()
 		return nil, acp.Internal("gander is shutting down", nil)
@@ -315,7 +345,7 @@ func (r *Router) storedSetting(ctx context.Context, info *sessions.Info, wanted 
 func (s *session) recall(info *sessions.Info) {
 	s.title, s.weaker, s.last = info.Title, info.Weaker, info.LastTurn
 	for name, id := range info.AgentSessions {
-		if turn := info.AgentTurns[name]; turn != "" {
+		if turn := info.AgentTurns[name]; turn != "" || s.r.isHosted(name) { // whose work with others hangs on its id
 			s.seen[name] = memory{session: id, turn: turn}
 		}
 	}

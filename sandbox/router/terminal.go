@@ -14,10 +14,13 @@ type terminal struct {
 	written bool // output has been sent
 }
 
+// terminalOutput is the member of _meta by which clients say so, and agents tell of output.
+const terminalOutput = "terminal_output"
+
 // showsTerminals reports whether the client renders such terminals.
 func (s *session) showsTerminals() bool {
 	var on bool
-	raw := s.r.client.Capabilities().Meta["terminal_output"]
+	raw := s.r.client.Capabilities().Meta[terminalOutput]
 	return json.Unmarshal(raw, &on) == nil && on
 }
 
@@ -40,13 +43,13 @@ func (t *terminal) mend(kind string, u *toolUpdate, set map[string]any) {
 			rest = acp.LiveOutput(said)
 		}
 		if rest != "" || !t.written {
-			meta["terminal_output"] = map[string]string{"terminal_id": t.id, "data": rest}
+			meta[terminalOutput] = map[string]string{"terminal_id": t.id, "data": rest}
 		}
 		meta["terminal_exit"] = map[string]any{"terminal_id": t.id, "exit_code": exitCode(u), "signal": nil}
 		set["content"] = screen
 	default:
 		if text := acp.LiveOutput(said); text != "" {
-			meta["terminal_output"] = map[string]string{"terminal_id": t.id, "data": text}
+			meta[terminalOutput] = map[string]string{"terminal_id": t.id, "data": text}
 			set["content"] = acp.Delete
 			t.written = true
 		}

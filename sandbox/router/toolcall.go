@@ -53,6 +53,18 @@ func (c *toolCalls) remove(id string) {
 	*c = slices.DeleteFunc(*c, func(tc *toolCall) bool { return tc.id == id })
 }
 
+// calls is the book of the tool calls of a session as the client has it: of the thread, or
+// of a child session.
+type calls struct {
+	s     *session
+	ids   *callIDs
+	emit  func(update json.RawMessage) // records and sends what gander says of a call
+	tools toolCalls                    // the turn's open ones
+	ended map[string]string            // the client's ids of its other ones, by the agent's
+	shown *shownDiffs                  // what the turn's tool calls have shown
+	was   *wholeTexts                  // what the turn found and has written as a whole
+}
+
 // callIDs are the ids of tool calls by which the client knows some already. It takes a
 // call with such an id for the one before, and models choose ids: some begin to count
 // anew in every turn, some have one for all.
@@ -147,7 +159,7 @@ func (u *toolUpdate) final() bool { return u.Status == "completed" || u.Status =
 
 // tool keeps the book of open tool calls and mends their updates. An error means that
 // the client must not get the update, nor, but for errEnded, the transcript. mu is held.
-func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, error) {
+func (k *calls) tool(kind string, update json.RawMessage) (json.RawMessage, error) {
 	u := readToolUpdate(update)
 	if u.ToolCallID == "" {
 		return update, nil
@@ -155,8 +167,8 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 	if len(u.ToolCallID) > maxInput {
 		return nil, errLongID // of as many as there are in a thread, each would be kept when it is loaded
 	}
-	set := r.mendPaths(u.content, u.locations)
-	tc, shown := r.callOf(kind, u.ToolCallID)
+	set := k.mendPaths(u.content, u.locations)
+	tc, shown := k.callOf(kind, u.ToolCallID)
 	if tc == nil && u.Status != "" && !u.final() {
 		return nil, errEnded
 	}
@@ -167,60 +179,85 @@ func (r *relay) tool(kind string, update json.RawMessage) (json.RawMessage, erro
 		if list, changed := set["content"].([]json.RawMessage); changed {
 			u.content = marshal(list)
 		}
-		if list, changed := r.was.complete(u.content); changed {
+		if list, changed := k.was.complete(u.content); changed {
 			set["content"], u.content = list, marshal(list)
 		}
-		r.shown.add(shown, u.content)
+		k.shown.add(shown, u.content)
 	}
 	if tc == nil {
-		return acp.WithFields(update, set), r.s.leaks.pieces().next(u.meta)
+		return acp.WithFields(update, set), k.s.leaks.pieces().next(u.meta)
 	}
 	if !tc.learn(kind, &u) {
 		tc.several = true
 	}
-	if kind == "tool_call" && tc.kind == "execute" && r.s.showsTerminals() {
-		tc.terminal = &terminal{id: tc.shown, cwd: r.s.cwd}
+	if kind == "tool_call" && tc.kind == "execute" && k.s.showsTerminals() {
+		tc.terminal = &terminal{id: tc.shown, cwd: k.s.cwd}
 	}
-	if tc.terminal != nil {
+	switch {
+	case tc.terminal != nil:
 		tc.terminal.mend(kind, &u, set)
+	case tc.kind == "execute":
+		u.plain(set)
 	}
 	if u.final() {
-		r.closeTool(tc)
+		k.closeTool(tc)
 	}
 	return acp.WithFields(update, set), tc.printed.next(u.meta)
 }
 
 // callOf is the open call that an update is about, and the client's id of it; nil for one
 // that has ended in this turn. mu is held.
-func (r *relay) callOf(kind, id string) (tc *toolCall, shown string) {
-	if tc = r.tools.find(id); tc != nil {
+func (k *calls) callOf(kind, id string) (tc *toolCall, shown string) {
+	if tc = k.tools.find(id); tc != nil {
 		return tc, tc.shown
 	}
-	if shown, late := r.ended[id]; late && kind == "tool_call_update" {
+	if shown, late := k.ended[id]; late && kind == "tool_call_update" {
 		return nil, shown
 	}
-	tc = r.openTool(id)
+	tc = k.openTool(id)
 	return tc, tc.shown
 }
 
 // openTool is a call that was not open. mu is held.
-func (r *relay) openTool(id string) *toolCall {
-	if len(r.tools) >= maxOpenTools {
-		r.endTool(r.tools[0], "failed", "Too many tool calls are open at a time.")
-		r.closeTool(r.tools[0])
+func (k *calls) openTool(id string) *toolCall {
+	if len(k.tools) >= maxOpenTools {
+		k.endTool(k.tools[0], "failed", "Too many tool calls are open at a time.")
+		k.closeTool(k.tools[0])
 	}
-	tc := &toolCall{id: id, shown: r.s.calls.shown(id), printed: r.s.leaks.pieces()}
-	r.tools = append(r.tools, tc)
+	tc := &toolCall{id: id, shown: k.ids.shown(id), printed: k.s.leaks.pieces()}
+	k.tools = append(k.tools, tc)
 	return tc
 }
 
-// closeTool takes a call that has a final status out of the open ones. mu is held.
-func (r *relay) closeTool(tc *toolCall) {
-	r.tools.remove(tc.id)
-	if r.ended == nil || len(r.ended) >= maxOpenTools {
-		r.ended = map[string]string{}
+// endAll gives every open call a final status: failed with a reason, completed without one.
+// mu is held.
+func (k *calls) endAll(reason string) {
+	status := "completed"
+	if reason != "" {
+		status = "failed"
 	}
-	r.ended[tc.id] = tc.shown
+	for _, tc := range k.tools.all() {
+		k.endTool(tc, status, reason)
+	}
+	k.tools, k.ended = toolCalls{}, nil
+}
+
+// endTool gives a tool call that the agent has left open a final status. mu is held.
+func (k *calls) endTool(tc *toolCall, status, reason string) {
+	update := acp.ToolCallFinal(tc.shown, status, reason)
+	if tc.terminal != nil {
+		update = tc.terminal.final(update, status, reason)
+	}
+	k.emit(update)
+}
+
+// closeTool takes a call that has a final status out of the open ones. mu is held.
+func (k *calls) closeTool(tc *toolCall) {
+	k.tools.remove(tc.id)
+	if k.ended == nil || len(k.ended) >= maxOpenTools {
+		k.ended = map[string]string{}
+	}
+	k.ended[tc.id] = tc.shown
 }
 
 // errEnded is about what comes late: nothing would end the call again, and its output so far
@@ -282,19 +319,19 @@ func toolName(u *toolUpdate) string {
 }
 
 // mendPaths makes the paths of locations and diffs absolute, as ACP demands.
-func (r *relay) mendPaths(content, locations json.RawMessage) map[string]any {
+func (k *calls) mendPaths(content, locations json.RawMessage) map[string]any {
 	set := map[string]any{}
-	if list, changed := r.absolute(locations, ""); changed {
+	if list, changed := k.absolute(locations, ""); changed {
 		set["locations"] = list
 	}
-	if list, changed := r.absolute(content, "diff"); changed {
+	if list, changed := k.absolute(content, "diff"); changed {
 		set["content"] = list
 	}
 	return set
 }
 
 // absolute makes the path of each object absolute; with a type, only of objects of that type.
-func (r *relay) absolute(list json.RawMessage, typ string) ([]json.RawMessage, bool) {
+func (k *calls) absolute(list json.RawMessage, typ string) ([]json.RawMessage, bool) {
 	if !bytes.Contains(list, []byte(`"path"`)) { // most have none
 		return nil, false
 	}
@@ -306,7 +343,7 @@ func (r *relay) absolute(list json.RawMessage, typ string) ([]json.RawMessage, b
 			continue
 		}
 		changed = true
-		objects[i] = acp.WithFields(raw, map[string]any{"path": filepath.Join(r.s.cwd, o.Path)})
+		objects[i] = acp.WithFields(raw, map[string]any{"path": filepath.Join(k.s.cwd, o.Path)})
 	}
 	return objects, changed
 }
@@ -323,9 +360,9 @@ func fileOf(object json.RawMessage) (f namedFile) {
 }
 
 // describe puts command and directory where a person sees them when asked. mu is held.
-func (r *relay) describe(question json.RawMessage) json.RawMessage {
-	u, tc := r.askedAbout(question)
-	set := r.mendPaths(u.Content, u.Locations)
+func (k *calls) describe(question json.RawMessage) json.RawMessage {
+	u, tc := k.askedAbout(question)
+	set := k.mendPaths(u.Content, u.Locations)
 	if tc != nil && tc.shown != tc.id {
 		set["toolCallId"] = tc.shown
 	}
@@ -341,7 +378,7 @@ func (r *relay) describe(question json.RawMessage) json.RawMessage {
 			set["content"] = []any{acp.ToolContent(command)}
 		}
 	}
-	if dir, ok := permit.Directory(input, r.s.cwd); ok && title != "" {
+	if dir, ok := permit.Directory(input, k.s.cwd); ok && title != "" {
 		title = fmt.Sprintf("%s   (in %s)", title, dir)
 	}
 	if title != "" {

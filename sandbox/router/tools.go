@@ -56,7 +56,7 @@ func (b *backend) giveTools(p *sandbox.SessionParams) error {
 	if info.Executable == "" {
 		return fmt.Errorf("the developer tools cannot be had in this %s sandbox: gander is not inside; choose tools: native", info.Driver)
 	}
-	p.FS = acp.FileSystemCapability{} // the server asks by its own door; goose, offered both, leaves the server out
+	p.Capabilities.FS = acp.FileSystemCapability{} // the server asks by its own door; goose, offered both, leaves the server out
 	p.Developer = []string{info.Executable, "mcp", "developer"}
 	if info.Isolated { // the sandbox says what may be changed
 		p.Developer = append(p.Developer, "--root", "/")

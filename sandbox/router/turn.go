@@ -193,7 +193,10 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	before := t.s.files.begin(t, b)
 	b.relay.begin(t, before)
 	t.s.showPending(t.ctx)
-	prompt := t.attachments(b, t.withHistory(b))
+	prompt := t.withHistory(b)
+	if !b.hosted() {
+		prompt = t.attachments(b, prompt)
+	}
 	<-kept                  // whatever the agent does, it is known what it was asked for
 	if t.ctx.Err() != nil { // the cancel might reach the agent before the prompt
 		b.relay.end("")
@@ -213,7 +216,10 @@ func (t *turn) answer() (*acp.PromptResponse, error) {
 	case err != nil:
 		reason = errorText(err)
 	}
-	t.s.files.end(t, before, b.relay.end(reason))
+	found := t.s.files.end(t, before, b.relay.end(reason))
+	if resp != nil && t.s.r.opts.Parent != "" {
+		resp.Meta = t.told(found)
+	}
 	return resp, err
 }
 
@@ -262,7 +268,7 @@ func (a answer) result(b *backend, asked time.Time) (*acp.PromptResponse, error)
 	case ok && e.Code == acp.CodeAuthRequired: // the client could only offer ways to sign in that gander does not have
 		return nil, acp.Internal(cmp.Or(why, fmt.Sprintf("the model did not accept the key that %s's calls are made with (%s); gander provider list says where it is from", b.agent.Name(), e.Message)), nil)
 	}
-	if ok && Refused(e) { // as only gander says
+	if ok && Refused(e) && !b.hosted() { // as only gander says
 		return nil, &acp.Error{Code: e.Code, Message: e.Message}
 	}
 	return nil, a.err

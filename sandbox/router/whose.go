@@ -89,6 +89,9 @@ func (r *Router) beginWork(s *session) {
 	}
 	r.working[s] = true
 	r.mu.Unlock()
+	if r.opts.Parent != "" { // the parent session says it
+		return
+	}
 	for _, other := range others {
 		s.sayAlso(other)
 		other.sayAlso(s)

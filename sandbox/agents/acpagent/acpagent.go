@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type Options struct {
 	// Notices, when set, reads the _meta of a session/new or session/load result
 	// for what failed without an error.
 	Notices func(meta json.RawMessage) []string
+	// Models, when set, are what the agent's option for the model offers, in place of its own list.
+	Models []acp.ConfigOptionValue
 	// Tested is the version that gander is tested with; another one is told of. Empty: any.
 	Tested string
 	// StartTime is how long the agent may take from its start to an open session.
@@ -74,6 +77,8 @@ type Session struct {
 	stderr  *tail
 	id      acp.SessionID
 	strange string        // that the agent's version is another one
+	wishes  acp.Wishes    // of its session
+	front   string        // instructions for its first prompt, also in a conversation that is resumed
 	resumed bool          // id is params.ResumeID, and the conversation that one
 	exited  chan struct{} // closed when the process has ended and err is set
 	err     error
@@ -82,6 +87,7 @@ type Session struct {
 	replaying atomic.Bool                   // updates are history and not passed on
 	replayed  words                         // what was said in it
 	told      atomic.Bool                   // the agent has had its instructions
+	screens   screens
 
 	// mu guards what follows.
 	mu         sync.Mutex
@@ -135,13 +141,17 @@ func (s stdio) Close() error                { return s.Stdin().Close() }
 func (s *Session) open(ctx context.Context) error {
 	init, err := s.conn.Initialize(ctx, &acp.InitializeRequest{
 		ProtocolVersion:    acp.ProtocolVersion,
-		ClientCapabilities: acp.ClientCapabilities{FS: s.params.FS, Elicitation: s.params.Elicitation},
+		ClientCapabilities: s.params.Capabilities,
 		ClientInfo:         &acp.Implementation{Name: "gander", Version: "1"},
 	})
 	if err != nil {
 		return fmt.Errorf("initialize: %w", err)
 	}
+	if init.ProtocolVersion > acp.ProtocolVersion {
+		return fmt.Errorf("it speaks version %d of ACP, and gander version %d: install a version of %s that speaks that one", init.ProtocolVersion, acp.ProtocolVersion, s.opts.Name)
+	}
 	s.strange = s.versionNotice(init.AgentInfo)
+	s.instruct(init.AgentCapabilities.SessionCapabilities.SystemPrompt != nil)
 	if s.params.ResumeID != "" && init.AgentCapabilities.LoadSession {
 		err := s.load(ctx)
 		if err == nil {
@@ -149,7 +159,7 @@ func (s *Session) open(ctx context.Context) error {
 		}
 		s.opts.Log.Warn("the agent could not continue its session; opening a new one", "agent", s.opts.Name, "resume", s.params.ResumeID, "err", err)
 	}
-	resp, err := s.conn.NewSession(ctx, &acp.NewSessionRequest{CWD: s.params.WorkingDir, MCPServers: s.servers()})
+	resp, err := s.conn.NewSession(ctx, &acp.NewSessionRequest{CWD: s.params.WorkingDir, MCPServers: s.servers(), Wishes: s.wishes})
 	if err != nil {
 		return fmt.Errorf("session/new: %w", err)
 	}
@@ -160,6 +170,19 @@ func (s *Session) open(ctx context.Context) error {
 	s.own.Store(&s.id)
 	s.setState(resp.Modes, resp.ConfigOptions, resp.Meta)
 	return s.choose(ctx)
+}
+
+// instruct has the agent given the client's instructions: with its session where it takes a
+// system prompt, else in front of its first prompt, of which the person is told.
+func (s *Session) instruct(takes bool) {
+	switch text := s.params.SystemPrompt; {
+	case text == "":
+	case takes:
+		s.opts.Log.Info("the agent takes the client's system prompt", "agent", s.opts.Name)
+		s.wishes.SystemPrompt = &acp.SystemPrompt{Mode: acp.PromptAppend, Content: []acp.ContentBlock{acp.TextBlock(text)}}
+	default:
+		s.front = text
+	}
 }
 
 // versionNotice says that an agent is of another version than the tested one, but for the last
@@ -204,7 +227,7 @@ func (s *Session) load(ctx context.Context) error {
 	s.replaying.Store(true)
 	defer s.replaying.Store(false)
 	resp, err := s.conn.LoadSession(ctx, &acp.LoadSessionRequest{
-		SessionID: acp.SessionID(s.params.ResumeID), CWD: s.params.WorkingDir, MCPServers: s.servers(),
+		SessionID: acp.SessionID(s.params.ResumeID), CWD: s.params.WorkingDir, MCPServers: s.servers(), Wishes: s.wishes,
 	})
 	if err != nil {
 		return fmt.Errorf("session/load: %w", err)
@@ -225,12 +248,15 @@ func (s *Session) setState(modes *acp.SessionModeState, options []acp.ConfigOpti
 	if o := Option(options, acp.CategoryMode); modes == nil && o != nil {
 		modes, s.modeOption = modesOf(o), o.ID
 	}
-	s.state = sandbox.AgentState{Modes: modes, ConfigOptions: options}
+	s.state = sandbox.AgentState{Modes: modes, ConfigOptions: s.opts.offered(options)}
 	if s.opts.Notices != nil {
 		s.state.Notices = s.opts.Notices(meta)
 	}
 	if s.strange != "" {
 		s.state.Notices = append(s.state.Notices, s.strange)
+	}
+	if s.front != "" {
+		s.state.Notices = append(s.state.Notices, s.opts.Name+" takes no system prompt: the editor's instructions are in front of the first prompt.")
 	}
 }
 
@@ -269,8 +295,16 @@ func (s *Session) State() sandbox.AgentState {
 
 // Prompt implements sandbox.AgentSession.
 func (s *Session) Prompt(ctx context.Context, prompt []acp.ContentBlock) (*acp.PromptResponse, error) {
-	if text := s.opts.Instructions; text != "" && !s.resumed && !s.told.Swap(true) {
-		prompt = append([]acp.ContentBlock{acp.TextBlock(text)}, prompt...)
+	if !s.told.Swap(true) {
+		first := []string{s.front}
+		if !s.resumed {
+			first = []string{s.opts.Instructions, s.front}
+		}
+		for _, text := range slices.Backward(first) {
+			if text != "" {
+				prompt = append([]acp.ContentBlock{acp.TextBlock(text)}, prompt...)
+			}
+		}
 	}
 	resp, err := s.conn.Prompt(ctx, &acp.PromptRequest{SessionID: s.id, Prompt: prompt})
 	if err != nil {
@@ -281,6 +315,9 @@ func (s *Session) Prompt(ctx context.Context, prompt []acp.ContentBlock) (*acp.P
 
 // Cancel implements sandbox.AgentSession.
 func (s *Session) Cancel() error { return s.conn.Cancel(s.id) }
+
+// CancelChild cancels the work of one of the agent's child sessions.
+func (s *Session) CancelChild(id acp.SessionID) error { return s.conn.Cancel(id) }
 
 // SetMode implements sandbox.AgentSession. It fails when the agent reports another
 // mode meanwhile: some agents accept a mode and stay in the one they had.
@@ -337,7 +374,7 @@ func (s *Session) setOptions(options []acp.ConfigOption) {
 	if len(options) == 0 {
 		return
 	}
-	s.state.ConfigOptions = options
+	s.state.ConfigOptions = s.opts.offered(options)
 	if o := Option(options, acp.CategoryMode); o != nil && s.state.Modes != nil {
 		s.setMode(StringValue(o))
 	}

@@ -181,26 +181,34 @@ func TestSetConfigOption(t *testing.T) {
 	}
 }
 
-// What an agent says of another session is neither passed on nor taken for the mode and
-// the options of this one. acp.md 3.2: an update is one of the session it names.
+// Words of another session are not taken for the mode and the options of this
+// one, and passed on only where child sessions are taken. acp.md 3.2: an update is one of the
+// session it names.
 func TestUpdatesOfOtherSessions(t *testing.T) {
-	agent, rec := fakeAgent(), new(recorder)
-	agent.OnPrompt = func(ctx context.Context, c *acp.ClientConn, req *acp.PromptRequest) (*acp.PromptResponse, error) {
-		for _, id := range []acp.SessionID{"child", req.SessionID} {
-			_ = c.SessionUpdate(ctx, &acp.SessionNotification{SessionID: id, Update: acp.MessageChunk(acp.AgentMessageChunk, "", "words of "+string(id))})
+	for _, tt := range []struct {
+		offered json.RawMessage
+		want    []string
+	}{
+		{nil, []string{" own"}},
+		{json.RawMessage(`{}`), []string{"child words", " own", "child "}},
+	} {
+		agent, rec := fakeAgent(), new(recorder)
+		agent.OnPrompt = func(ctx context.Context, c *acp.ClientConn, req *acp.PromptRequest) (*acp.PromptResponse, error) {
+			_ = c.SessionUpdate(ctx, &acp.SessionNotification{SessionID: "child", Update: acp.MessageChunk(acp.AgentMessageChunk, "", "words")})
+			_ = c.SessionUpdate(ctx, &acp.SessionNotification{SessionID: req.SessionID, Update: acp.MessageChunk(acp.AgentMessageChunk, "", "own")})
+			_ = c.SessionUpdate(ctx, &acp.SessionNotification{SessionID: "child", Update: acp.CurrentModeUpdate("approve")})
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
 		}
-		_ = c.SessionUpdate(ctx, &acp.SessionNotification{SessionID: "child", Update: acp.CurrentModeUpdate("approve")})
-		return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
-	}
-	s, _ := mustOpen(t, agent, sandbox.SessionParams{Client: rec}, Options{})
-	if _, err := prompt(t, s, "x"); err != nil {
-		t.Fatal(err)
-	}
-	if got := rec.all(); len(got) != 1 || !strings.Contains(got[0], "words of "+s.ID()) {
-		t.Errorf("updates %q, want the one of %s", got, s.ID())
-	}
-	if mode := s.State().Modes.CurrentModeID; mode != "auto" {
-		t.Errorf("the mode is %q, which is the other session's", mode)
+		s, _ := mustOpen(t, agent, sandbox.SessionParams{Client: rec, Capabilities: acp.ClientCapabilities{Subagents: tt.offered}}, Options{})
+		if _, err := prompt(t, s, "x"); err != nil {
+			t.Fatal(err)
+		}
+		if got := rec.texts(); !slices.Equal(got, tt.want) {
+			t.Errorf("offered %s: updates %q, want %q", tt.offered, got, tt.want)
+		}
+		if mode := s.State().Modes.CurrentModeID; mode != "auto" {
+			t.Errorf("the mode is %q, which is the other session's", mode)
+		}
 	}
 }
 

@@ -33,8 +33,12 @@ type Settings struct {
 	Mounts []sandbox.Mount
 	// HomeLinks are links in the home inside, to skills of the agent's own.
 	HomeLinks map[string]string
+	// Servers are MCP servers that the agent starts in its sandbox.
+	Servers []acp.MCPServerStdio
 	// Instructions are put in front of the first prompt of a conversation.
 	Instructions string
+	// OneShot says that the program speaks no ACP, and is started for each prompt.
+	OneShot bool
 	// ReadOnly has the sandbox show the project for reading.
 	ReadOnly bool
 }
@@ -147,6 +151,7 @@ func (b *Base) In(sb sandbox.Sandbox, p *sandbox.SessionParams) (Settings, error
 func (b *Base) Start(ctx context.Context, sb sandbox.Sandbox, s Settings, p sandbox.SessionParams, o Options) (*Session, error) {
 	o.Name, o.Trace, o.Log, o.Instructions = b.Name(), b.Trace, b.Log, s.Instructions
 	o.Command.Dir = p.WorkingDir
+	o.MCPServers = slices.Concat(o.MCPServers, s.Servers)
 	sess, err := Open(ctx, sb, p, o)
 	if s.Missing != nil && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the image %s has no program %s, and on this machine %w", sb.Info().Image, o.Command.Args[0], s.Missing)

@@ -11,13 +11,19 @@ import (
 type client Session
 
 // SessionUpdate passes an update on, mended, and keeps the state in step. What an agent
-// says of other sessions goes nowhere: one that it could not go on with, or one of a
-// sub-agent, which has a mode of its own.
+// says of other sessions, one that it could not go on with or a sub-agent's, which has a mode
+// of its own, goes on where the client takes child sessions, and else nowhere.
 func (c *client) SessionUpdate(ctx context.Context, n *acp.SessionNotification) error {
 	if own := c.own.Load(); own != nil && n.SessionID != *own {
-		c.opts.Log.Debug("dropped an update of another session", "agent", c.opts.Name)
-		return nil
+		if c.params.Capabilities.Subagents == nil || c.replaying.Load() || n.SessionID == "" {
+			c.opts.Log.Debug("dropped an update of another session", "agent", c.opts.Name)
+			return nil
+		}
+		n.Update = c.screens.mend(n.SessionID, n.Update)
+		return c.params.Client.SessionUpdate(ctx, n)
 	}
+	n.SessionID = ""
+	n.Update = c.screens.mend("", n.Update)
 	(*Session)(c).follow(n.Update)
 	if c.replaying.Load() && acp.UpdateKind(n.Update) != "available_commands_update" {
 		c.replayed.add(n.Update)
@@ -55,6 +61,9 @@ func (s *Session) follow(update json.RawMessage) {
 
 // RequestPermission passes the question on.
 func (c *client) RequestPermission(ctx context.Context, r *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+	if own := c.own.Load(); own != nil && r.SessionID == *own {
+		r.SessionID = ""
+	}
 	return c.params.Client.RequestPermission(ctx, r)
 }
 

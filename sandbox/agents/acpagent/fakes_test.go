@@ -113,12 +113,14 @@ func (b *box) Start(_ context.Context, c sandbox.Command) (sandbox.Process, erro
 type recorder struct {
 	mu      sync.Mutex
 	updates []string
+	said    []string // the session and the text of each
 }
 
 func (r *recorder) SessionUpdate(_ context.Context, n *acp.SessionNotification) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.updates = append(r.updates, string(n.Update))
+	r.said = append(r.said, string(n.SessionID)+" "+acp.ParseContentBlock(acp.Member(n.Update, "content")).Text)
 	return nil
 }
 
@@ -126,6 +128,12 @@ func (r *recorder) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.updates)
+}
+
+func (r *recorder) texts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.said)
 }
 
 func (r *recorder) RequestPermission(_ context.Context, req *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {

@@ -1,9 +1,15 @@
 package acpagent
 
 import (
+	"bufio"
+	"context"
+	"io"
+	"slices"
+	"strings"
 	"testing"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
 )
 
 // An agent of another version than the tested one is told of, but for the last part of it.
@@ -17,5 +23,54 @@ func TestVersionNotice(t *testing.T) {
 	untested := &Session{opts: Options{Name: "duck"}}
 	if got := untested.versionNotice(&acp.Implementation{Version: "9"}) + untested.versionNotice(nil); got != "" {
 		t.Errorf("of an agent that gander does not bring it says %q", got)
+	}
+}
+
+// An agent that speaks another version of the protocol is refused in one sentence.
+func TestAgentOfANewerProtocol(t *testing.T) {
+	proc := newProcess(t)
+	go func() {
+		lines := bufio.NewScanner(proc.agent)
+		if lines.Scan() {
+			_, _ = io.WriteString(proc.agent, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2,"agentCapabilities":{}}}`+"\n")
+		}
+	}()
+	_, err := openIn(t, &box{process: proc}, sandbox.SessionParams{}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "it speaks version 2 of ACP, and gander version 1: install a version of duck that speaks that one") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A client's instructions are given to an agent with its session where it takes a system prompt,
+// and else in front of its first prompt, of which the person is told.
+func TestSystemPromptOfTheClient(t *testing.T) {
+	for _, takes := range []bool{true, false} {
+		var asked *acp.SystemPrompt
+		var prompts []string
+		agent := fakeAgent()
+		if takes {
+			agent.Capabilities.SessionCapabilities.SystemPrompt = &acp.Supported{}
+		}
+		agent.OnNewSession = func(_ context.Context, req *acp.NewSessionRequest) (*acp.NewSessionResponse, error) {
+			asked = req.SystemPrompt
+			return &acp.NewSessionResponse{}, nil
+		}
+		agent.OnPrompt = func(_ context.Context, _ *acp.ClientConn, req *acp.PromptRequest) (*acp.PromptResponse, error) {
+			prompts = append(prompts, string(slices.Concat(req.Prompt...)))
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+		s, _ := mustOpen(t, agent, sandbox.SessionParams{SystemPrompt: "be brief"}, Options{})
+		for range 2 {
+			if _, err := prompt(t, s, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		notices := strings.Join(s.State().Notices, "\n")
+		if takes && (asked == nil || strings.Contains(prompts[0], "brief") || notices != "") {
+			t.Errorf("an agent that takes one got %v and %q; %q is said", asked, prompts, notices)
+		}
+		if !takes && (asked != nil || !strings.Contains(prompts[0], "brief") || strings.Contains(prompts[1], "brief") || !strings.Contains(notices, "in front of the first prompt")) {
+			t.Errorf("an agent that takes none got %v and %q; %q is said", asked, prompts, notices)
+		}
 	}
 }

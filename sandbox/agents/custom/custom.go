@@ -11,6 +11,9 @@
 //	{key}         what stands for the key, which is added outside
 //	{home}        its home directory inside the sandbox
 //
+// A program that speaks no ACP can be one, too, where Settings.OneShot says so: it is
+// started for each prompt, and what it prints is the answer.
+//
 // An agent that wants to sign in with its maker cannot: nothing but the model
 // leaves the sandbox.
 package custom
@@ -50,6 +53,11 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 	s, err := a.In(sb, &p)
 	if err != nil {
 		return nil, err
+	}
+	if s.OneShot {
+		cmd := command(s, sb.Info().Home, p)
+		cmd.Dir = p.WorkingDir
+		return acpagent.NewOneShot(sb, p, acpagent.Options{Name: a.Name(), Command: cmd, Instructions: s.Instructions, Log: a.Log}), nil
 	}
 	sess, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command(s, sb.Info().Home, p)})
 	if err != nil {

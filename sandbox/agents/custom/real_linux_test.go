@@ -86,8 +86,12 @@ func box(t *testing.T, project, program string) (sandbox.Sandbox, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = gate.Close() })
+	var mounts []sandbox.Mount
+	if program != "" {
+		mounts = append(mounts, sandbox.Mount{Path: program})
+	}
 	sb, err := local.New(local.Options{}).Create(t.Context(), sandbox.Spec{
-		ID: "test-custom", WorkingDir: project, Home: t.TempDir(), Mounts: []sandbox.Mount{{Path: program}},
+		ID: "test-custom", WorkingDir: project, Home: t.TempDir(), Mounts: mounts,
 		Doors: []sandbox.Door{{Name: "model", Dial: gate.Dial}},
 	})
 	if err != nil {
@@ -136,4 +140,85 @@ func TestRealAgent(t *testing.T) {
 	if key, err := os.ReadFile(filepath.Join(project, "key")); err != nil || string(key) != token+"\n" {
 		t.Errorf("the key inside is %q, %v", key, err)
 	}
+}
+
+// A shell script is an agent: it is started for each prompt, its answer is what it prints, and
+// what it leaves behind ends with it.
+func TestOneShot(t *testing.T) {
+	project := t.TempDir()
+	sb, token := box(t, project, "")
+	tests := []struct {
+		name, script, prompt string
+		argument             bool
+		said, failed         string
+	}{
+		{name: "standard input", script: `printf 'you said '; cat; printf ' in %s' "$PWD"`, prompt: "hé llo", said: "you said hé llo in " + project},
+		{name: "argument", script: `printf %s "$1"; cat`, prompt: "$(id) {key}", argument: true, said: "$(id) {key}"},
+		{name: "token", script: `printf %s "$ANY_KEY"`, said: token},
+		{name: "failed", script: `printf part; echo why >&2; exit 3`, said: "part", failed: "script exited with code 3; its last words: why"},
+		{name: "left behind", script: `sleep 1000 & printf done`, said: "done"},
+		{name: "does not read", script: `printf done`, prompt: strings.Repeat("x", 1<<20), said: "done"},
+		{name: "too long for an argument", script: ``, prompt: strings.Repeat("x", 200<<10), argument: true, failed: "take {prompt} out of its command"},
+		{name: "prints much", script: `head -c 3000000 /dev/zero | tr '\0' x`, said: strings.Repeat("x", 1<<20) + "\n[script has printed more than 1024 KiB; the rest is left out]\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := Settings{Command: []string{"/bin/sh", "-c", tt.script, "sh"}, Env: []string{"PATH=/usr/bin:/bin", "ANY_KEY={key}"}, OneShot: true}
+			if tt.argument {
+				s.Command = append(s.Command, "{prompt}")
+			}
+			a := New("script", func() (Settings, error) { return s, nil }, Options{})
+			l := new(listener)
+			conv, err := a.Open(t.Context(), sb, sandbox.SessionParams{WorkingDir: project, ModelAddr: sb.Info().Doors["model"], ModelToken: token, Client: l})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conv.Close()
+			resp, err := conv.Prompt(t.Context(), []acp.ContentBlock{acp.TextBlock(tt.prompt)})
+			if tt.failed != "" && (err == nil || !strings.Contains(err.Error(), tt.failed)) || tt.failed == "" && (err != nil || resp.StopReason != acp.StopEndTurn) {
+				t.Errorf("answered %+v, %v; want %q", resp, err, tt.failed)
+			}
+			if got := l.said.String(); got != tt.said {
+				t.Errorf("said %d bytes, %.100q, want %.100q", len(got), got, tt.said)
+			}
+		})
+	}
+}
+
+// A cancelled program ends with what it has started.
+func TestOneShotCancel(t *testing.T) {
+	project := t.TempDir()
+	sb, token := box(t, project, "")
+	s := Settings{Command: []string{"/bin/sh", "-c", "echo begun; sleep 1000 & wait"}, Env: []string{"PATH=/usr/bin:/bin"}, OneShot: true}
+	a := New("script", func() (Settings, error) { return s, nil }, Options{})
+	begun := make(chan struct{}, 1)
+	conv, err := a.Open(t.Context(), sb, sandbox.SessionParams{WorkingDir: project, ModelToken: token, Client: signal{new(listener), begun}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conv.Close()
+	go func() {
+		<-begun
+		_ = conv.Cancel()
+	}()
+	ctx, done := context.WithTimeout(t.Context(), patience)
+	defer done()
+	resp, err := conv.Prompt(ctx, []acp.ContentBlock{acp.TextBlock("go")})
+	if err != nil || resp.StopReason != acp.StopCancelled || ctx.Err() != nil {
+		t.Errorf("answered %+v, %v", resp, err)
+	}
+}
+
+// signal tells when the first update came.
+type signal struct {
+	*listener
+	begun chan<- struct{}
+}
+
+func (s signal) SessionUpdate(ctx context.Context, n *acp.SessionNotification) error {
+	select {
+	case s.begun <- struct{}{}:
+	default:
+	}
+	return s.listener.SessionUpdate(ctx, n)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/drivers/caches"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/inside/supervise"
 )
@@ -23,6 +24,7 @@ import (
 type box struct {
 	*supervise.Host
 	container *container
+	caches    *caches.Caches
 	log       *slog.Logger
 	info      sandbox.Info
 	entry     registry.Entry
@@ -51,6 +53,7 @@ func (b *box) watch() {
 	_ = b.Host.Close()
 	b.container.forget()
 	_ = b.container.cli.Close()
+	b.caches.Close()
 	b.entry.Remove()
 }
 

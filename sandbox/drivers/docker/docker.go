@@ -140,6 +140,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	}
 	cli, err := d.options.connect(ctx)
 	if err != nil {
+		p.caches.Close()
 		return nil, err
 	}
 	b, err := d.launch(ctx, cli, p)
@@ -151,6 +152,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	}
 	if err != nil {
 		_ = cli.Close()
+		p.caches.Close()
 		return nil, fmt.Errorf("making the sandbox %s: %w", spec.ID, err)
 	}
 	return b, nil
@@ -231,7 +233,7 @@ func (d *Driver) run(ctx context.Context, cli *client.Client, p plan, entry regi
 	if err != nil {
 		return nil, d.giveUp(ctx, c, err)
 	}
-	b := &box{Host: host, container: c, log: d.log, entry: entry, done: make(chan struct{}), info: p.info(host)}
+	b := &box{Host: host, container: c, caches: p.caches, log: d.log, entry: entry, done: make(chan struct{}), info: p.info(host)}
 	go b.watch() // ends with the container; Close waits for it
 	return b, nil
 }

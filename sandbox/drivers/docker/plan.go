@@ -16,6 +16,7 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/drivers/caches"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/inside/supervise"
 	"gander.dev/gander/sandbox/rules/devices"
@@ -42,6 +43,7 @@ type plan struct {
 	hidden   bool     // it may have one, of which the daemon says nothing
 	env      []string // what the image sets
 	rules    *supervise.Rules
+	caches   *caches.Caches
 	filter   string // the seccomp profile; empty leaves the daemon's own
 }
 
@@ -71,10 +73,22 @@ func (d *Driver) plan(spec sandbox.Spec) (plan, error) {
 		return plan{}, err
 	}
 	p.labels = p.containerLabels(d.options.StateDir)
-	if err := spec.FillHome(); err != nil {
+	if spec.Home == "" {
+		return p, nil
+	}
+	if p.caches, err = caches.Fill(spec, p.home, caches.Options{StateDir: d.options.StateDir, Driver: Name, Image: p.image, Project: proj}); err != nil {
 		return plan{}, err
 	}
-	return p, proj.Owner.Own(spec.Home)
+	if p.caches != nil {
+		p.mounts = append(p.mounts, mount.Mount{
+			Type: mount.TypeBind, Source: p.caches.Dir(), Target: caches.Inside, BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+		})
+	}
+	if err := proj.Owner.Own(spec.Home); err != nil {
+		p.caches.Close()
+		return plan{}, err
+	}
+	return p, nil
 }
 
 // withSocket is the plan with a first process that connects to a socket in dir.

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/drivers/caches"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/inside/supervise"
 )
@@ -51,8 +52,8 @@ type Options struct {
 	RefuseNamespaces bool
 	// RefuseGroups makes it behave as where control groups can be made and not be entered.
 	RefuseGroups bool
-	// KeepRules has the driver "off" keep Spec.Rules, by the kernel or not at all; nothing else
-	// is kept from commands.
+	// KeepRules has the driver "off" keep Spec.Rules, by the kernel, on macOS by name,
+	// or not at all; nothing else is kept from commands.
 	KeepRules bool
 	// Log takes what is worth knowing; nil discards it.
 	Log *slog.Logger
@@ -121,6 +122,17 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	if err != nil {
 		return nil, err
 	}
+	b, err := d.launchSomehow(ctx, spec, p)
+	if err != nil {
+		p.caches.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// launchSomehow launches a sandbox as planned, or, where the kernel does not do all of that, a
+// weaker one that the Spec permits.
+func (d *Driver) launchSomehow(ctx context.Context, spec sandbox.Spec, p plan) (*box, error) {
 	b, err := d.launch(ctx, spec, p)
 	var no *refusal
 	if p.isolated() && errors.As(err, &no) {
@@ -128,7 +140,8 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 			return nil, notWeaker(no)
 		}
 		d.log.Warn("namespaces are refused; the sandbox is weaker", "sandbox", spec.ID, "error", err)
-		if p, err = d.plainPlan(spec, exe, no); err == nil {
+		p.caches.Close()
+		if p, err = d.plainPlan(spec, p.exe, no); err == nil {
 			b, err = d.launch(ctx, spec, p)
 		}
 	}
@@ -178,6 +191,7 @@ type plan struct {
 	limits    sandbox.Limits
 	ungrouped bool // single processes are bounded only
 	uid       int  // commands run as
+	caches    *caches.Caches
 	// private lists what is covered when commands run as uid 0, to whom permissions say
 	// nothing. It takes as long as the supervisor needs to start, and has begun before.
 	private func() ([]supervise.Private, error)
@@ -224,7 +238,7 @@ func (d *Driver) launch(ctx context.Context, spec sandbox.Spec, p plan) (*box, e
 		return nil, err
 	}
 	limited.begun(proc.cmd.Process.Pid)
-	b := &box{Host: host, proc: proc, bounds: limited, done: make(chan struct{}), info: sandbox.Info{
+	b := &box{Host: host, proc: proc, bounds: limited, caches: p.caches, done: make(chan struct{}), info: sandbox.Info{
 		ID: spec.ID, Driver: d.name, Isolation: p.isolation, Isolated: p.isolated(), Home: p.home, Executable: p.program(), Doors: host.Doors(),
 		Warnings: append(p.warnings, host.Warnings()...), Weaker: p.weaker, Enforcement: cmp.Or(p.kept, host.Enforcement()),
 	}}
@@ -263,6 +277,7 @@ type box struct {
 	info   sandbox.Info
 	proc   *supervisorProcess
 	bounds *bounds // nil without
+	caches *caches.Caches
 	entry  registry.Entry
 	done   chan struct{}
 	once   sync.Once
@@ -280,6 +295,7 @@ func (b *box) watch(log *slog.Logger) {
 	}
 	_ = b.Host.Close()
 	b.bounds.release()
+	b.caches.Close()
 	b.entry.Remove()
 	close(b.done)
 }

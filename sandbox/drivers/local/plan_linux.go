@@ -11,12 +11,13 @@ import (
 	"sync"
 
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/drivers/caches"
 	"gander.dev/gander/sandbox/inside/supervise"
 	"gander.dev/gander/sandbox/rules/devices"
 	"gander.dev/gander/sandbox/rules/project"
 )
 
-func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
+func (d *Driver) plan(spec sandbox.Spec, exe string) (made plan, err error) {
 	if d.name == nameOff {
 		return d.offPlan(spec, exe)
 	}
@@ -33,6 +34,11 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	}
 	who := proj.Owner
 	p := plan{exe: exe, warnings: who.Warnings, home: homeInside(spec, proj.Path)}
+	defer func() {
+		if err != nil {
+			p.caches.Close()
+		}
+	}()
 	p.process = processPlan{namespaces: true, users: with(os.Geteuid(), who.UID), groups: with(os.Getegid(), who.GID)}
 	p.limits, p.uid = settle(spec.Limits), who.UID
 	p.isolation = fmt.Sprintf("user, mount, PID, network, IPC and UTS namespaces as uid %d", who.UID)
@@ -46,6 +52,15 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 		return plan{}, err
 	}
 	p.setup.Root.Files = filesInside(spec, who, p.home)
+	if spec.Home != "" {
+		kept, err := caches.Fill(spec, p.home, caches.Options{StateDir: d.options.StateDir, Driver: Name, Project: proj})
+		if err != nil {
+			return plan{}, err
+		}
+		if p.caches = kept; kept != nil {
+			p.setup.Root.Binds = append(p.setup.Root.Binds, supervise.Bind{Path: kept.Dir(), At: caches.Inside, Writable: true})
+		}
+	}
 	asRoot := who.UID == 0 || who.GID == 0
 	if asRoot {
 		p.private = sync.OnceValues(func() ([]supervise.Private, error) { return privateBelow(privateDir) })
@@ -68,7 +83,10 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 			p.setup.Rules.Public = []string{privateDir}
 		}
 	}
-	return p, who.Own(spec.Home)
+	if err := who.Own(spec.Home); err != nil {
+		return plan{}, err
+	}
+	return p, nil
 }
 
 // filesInside returns the files that are made for a sandbox: those by which programs find out
@@ -206,6 +224,9 @@ func notWeaker(why *refusal) error {
 func (d *Driver) plainPlan(spec sandbox.Spec, exe string, why *refusal) (plan, error) {
 	if spec.ReadOnly {
 		return plan{}, errReadOnly
+	}
+	if err := caches.Leave(spec); err != nil {
+		return plan{}, err
 	}
 	p := plan{exe: exe, home: spec.Home, setup: supervise.Setup{WorkingDir: spec.WorkingDir}, limits: settle(spec.Limits)}
 	p.setup.Limits = resources(p.limits)

@@ -73,6 +73,9 @@ func (d *Driver) plan(spec sandbox.Spec, exe string) (plan, error) {
 	p.weaker = []string{"files and network are not closed off", "closed files are open"}
 	if d.name == nameOff {
 		p.weaker = []string{"none"}
+		if d.options.KeepRules && spec.Rules != nil {
+			return p, d.keep(&p, spec)
+		}
 		return p, nil
 	}
 	return p, d.confine(&p, spec)

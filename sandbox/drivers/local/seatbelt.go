@@ -110,6 +110,19 @@ func (s seatbelt) profile() string {
 	return b.String()
 }
 
+// keeping returns the text for sandbox-exec that closes what rules close, by the same clauses
+// as profile, and permits everything else.
+func (s seatbelt) keeping() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("(version 1)")
+	line("(allow default)")
+	s.close(line, true)
+	s.protect(line)
+	s.hold(line)
+	return b.String()
+}
+
 // longestString is how many bytes sandbox-exec takes of a string; one that is longer makes
 // it refuse the whole profile.
 const longestString = 1024

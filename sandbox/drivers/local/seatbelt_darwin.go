@@ -30,6 +30,21 @@ func (d *Driver) confine(p *plan, spec sandbox.Spec) error {
 	return checkStrings(p.process.profile)
 }
 
+// keep puts the plan of the driver "off" under a profile that keeps the rules and no more.
+func (d *Driver) keep(p *plan, spec sandbox.Spec) error {
+	top, err := filepath.EvalSymlinks(spec.WorkingDir)
+	if err != nil {
+		return fmt.Errorf("finding the directory of the rules for files: %w", err)
+	}
+	s := seatbelt{project: top, writes: spec.Rules.Writes}
+	if s.rules, err = rulesOf(top, spec.Rules); err != nil {
+		return err
+	}
+	p.process.profile = s.keeping()
+	p.kept = sandbox.Enforcement{Closed: sandbox.ByName, Protected: sandbox.ByName}
+	return checkStrings(p.process.profile)
+}
+
 // Lacks says in words for people what sandboxes of this package are on this system, and
 // what they do not hold.
 func Lacks() string {

@@ -37,8 +37,12 @@ func exampleSeatbelt() seatbelt {
 
 // TestSeatbeltProfile compares the profile with the one that was looked at.
 func TestSeatbeltProfile(t *testing.T) {
-	file := filepath.Join("testdata", "seatbelt.sb")
-	got := exampleSeatbelt().profile()
+	compareGolden(t, "seatbelt.sb", exampleSeatbelt().profile())
+}
+
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -50,6 +54,47 @@ func TestSeatbeltProfile(t *testing.T) {
 	}
 	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), got); diff != "" {
 		t.Errorf("the profile has changed; look at it, and run with -update:\n%s", diff)
+	}
+}
+
+// TestSeatbeltKeeps: for the developer server's commands a profile closes the same files, and
+// nothing else.
+func TestSeatbeltKeeps(t *testing.T) {
+	s := exampleSeatbelt()
+	s.writes = policy.Writes{}
+	for _, g := range policy.Groups() {
+		s.writes.Allow = append(s.writes.Allow, "@"+g.Name)
+	}
+	profile := s.keeping()
+	compareGolden(t, "seatbelt-keeping.sb", profile)
+	const read, write, move, link, clone = "file-read-data", "file-write-data", "file-write-unlink", "file-link", "file-clone"
+	p := s.project
+	for _, name := range []string{"/.env", "/a/b/.ENV", "/a/x.pem", "/private/deep/key", "/deploy/key1", "/a/conf/token"} {
+		for _, operation := range []string{read, write, move, link, clone, "file-read-xattr"} {
+			if got := decide(t, profile, operation, p+name); got != "deny" {
+				t.Errorf("%s %s: %s", operation, name, got)
+			}
+		}
+	}
+	for _, tt := range []struct{ operation, path, want string }{
+		{write, p + "/.gooseignore", "deny"},
+		{move, p + "/.gooseignore", "deny"},
+		{read, p + "/.gooseignore", "allow"},
+		{move, p + "/deploy/", "deny"},
+		{read, p + "/main.go", "allow"},
+		{write, p + "/main.go", "allow"},
+		{read, p + "/public.pem", "allow"},
+		{write, p + "/.git/config", "allow"}, // as outside
+		{write, p + "/.git/hooks/pre-commit", "allow"},
+		{write, p + "/.vscode/tasks.json", "allow"},
+		{read, "/Users/me/.ssh/id_rsa", "allow"},
+		{read, "/Users/me/.env", "allow"},
+		{write, "/Users/me/other/x", "allow"},
+		{"network-outbound", "/var/run/x", "allow"},
+	} {
+		if got := decide(t, profile, tt.operation, tt.path); got != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.operation, tt.path, got, tt.want)
+		}
 	}
 }
 
@@ -112,7 +157,7 @@ func TestSeatbeltLanguage(t *testing.T) {
 		global-name sysctl-name-prefix network* network-bind network-inbound network-outbound appleevent-send lsopen job-creation
 		user-preference-write file-mount mach-lookup signal process-info* mach-priv-task-port sysctl-read file-read* file-read-data
 		file-read-xattr file-read-metadata file-write* file-write-data file-write-unlink file-link file-clone`)
-	for line := range strings.Lines(exampleSeatbelt().profile()) {
+	for line := range strings.Lines(exampleSeatbelt().profile() + exampleSeatbelt().keeping()) {
 		code, _, _ := strings.Cut(strings.TrimSpace(line), ";")
 		code = regexp.MustCompile(`#?"[^"]*"`).ReplaceAllString(code, `""`)
 		if strings.Count(code, "(") != strings.Count(code, ")") {

@@ -43,6 +43,9 @@ func (t *task) setMode(fd int, mode uint32) answer {
 		return done(0)
 	}
 	if !t.g.isFresh(&o) {
+		if t.g.isTry(&o, mode) {
+			return done(unix.EPERM)
+		}
 		if e := t.permitAttribute(&o, mode&ownerEnters != ownerEnters); e != 0 {
 			return done(e)
 		}
@@ -51,6 +54,21 @@ func (t *task) setMode(fd int, mode uint32) answer {
 		return done(unix.EINTR)
 	}
 	return done(number(unix.Fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+decimal(fd), mode, 0)))
+}
+
+// isTry reports whether a mode is by which git init tries whether files can have one: its
+// configuration's, and the owner may run that, or no more. Nobody is told of it.
+func (g *Guard) isTry(o *object, mode uint32) (is bool) {
+	if mode^uint32(o.stat.Mode)&0o7777 != unix.S_IXUSR {
+		return false
+	}
+	for _, tree := range o.trees {
+		if w, ok := tree.policy().(Writer); ok {
+			rel, in := tree.really(g, o.stat.Mnt_id, o.path)
+			is = is || in && w.Locks(rel+".lock") == rel
+		}
+	}
+	return is
 }
 
 // permitAttribute decides whether an object may have other attributes. shuts says that a

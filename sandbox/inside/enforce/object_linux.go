@@ -223,7 +223,8 @@ func (t *task) permitName(at *entry, dir bool) unix.Errno {
 	}
 	for _, tree := range t.g.trees {
 		ask := func(rel string) Access { return tree.access(rel, dir, true) }
-		if tree.judge(t.g, at.dir.stat.Mnt_id, path, ask) == Full || tree.mayMake(t.g, at, dir) {
+		access := tree.judge(t.g, at.dir.stat.Mnt_id, path, ask)
+		if access == Full || tree.mayMake(t.g, at, dir) {
 			continue
 		}
 		if tree.mayAnyway(t.g, at, dir) {
@@ -233,8 +234,11 @@ func (t *task) permitName(at *entry, dir bool) unix.Errno {
 		if unix.Faccessat(at.parent, ".", unix.X_OK, unix.AT_EACCESS) != nil {
 			return unix.EACCES // also without us
 		}
-		if at.goes && !exists(at.parent, at.bare()) {
+		switch there := exists(at.parent, at.bare()); {
+		case at.goes && !there:
 			return unix.ENOENT // who cleans up is content with it
+		case at.begins && there && access == ReadOnly:
+			return unix.EEXIST // git init is content with it
 		}
 		return t.denied(path)
 	}

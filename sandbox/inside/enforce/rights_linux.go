@@ -43,8 +43,8 @@ func (t *task) changeUser() answer {
 // rights are those of a caller, as /proc/PID/status has them.
 type rights struct{ uid, gid, groups, capabilities string }
 
-func (t *task) rights() (r rights, ok bool) {
-	status, err := os.ReadFile("/proc/" + decimal(t.tid) + "/status")
+func rightsOf(thread string) (r rights, ok bool) {
+	status, err := os.ReadFile("/proc/" + thread + "/status")
 	if err != nil {
 		return r, false
 	}
@@ -65,11 +65,14 @@ func (w *worker) become(t *task) unix.Errno {
 	if !t.g.users.Load() {
 		return 0
 	}
-	r, ok := t.rights()
+	r, ok := rightsOf(decimal(t.tid))
+	if ok && w.as == (rights{}) {
+		w.as, _ = rightsOf("thread-self")
+	}
 	switch {
 	case !ok:
 		return unix.EACCES
-	case r == w.as:
+	case r == w.as: // an ordinary user's programs become nobody else
 		return 0
 	}
 	w.as = rights{}

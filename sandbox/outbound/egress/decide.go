@@ -33,6 +33,9 @@ func (d Decision) Address() string {
 	return net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
 }
 
+// Unruled reports whether a host was refused only because no rule names it.
+func (d Decision) Unruled() bool { return !d.Allowed && d.Reason == unruled }
+
 // Reasons of refusals.
 const (
 	unruled   = "no rule of policy.network allows it"

@@ -211,6 +211,21 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
+// Programs of Node never end their attempts after a refusal in proper HTTP, see refuseNode;
+// others read the reason in it.
+func TestRefusedNode(t *testing.T) {
+	d := opened(t, &world{}, Options{Rules: rules(t, "a.example")})
+	const connect = "CONNECT b.example:443 HTTP/1.1\r\nHost: b.example:443\r\nProxy-Connection: Keep-Alive\r\n"
+	node := say(t, d, connect+"\r\n")
+	lines := strings.Split(node, "\r\n")
+	if !strings.HasPrefix(node, "HTTP/1.1 403 Forbidden\r\ngander, ") || strings.Contains(lines[1], ":") || !strings.Contains(lines[1], "b.example port 443") {
+		t.Errorf("Node's agent gets %q", node)
+	}
+	if curl := say(t, d, connect+"User-Agent: curl/8.0\r\n\r\n"); !strings.Contains(curl, "\r\n\r\ngander: ") || !strings.Contains(curl, "b.example:443") {
+		t.Errorf("curl gets %q", curl)
+	}
+}
+
 // A name that turns into an address that is not public is refused, however often it
 // changes, and the connection goes to the address that was looked at.
 func TestRebinding(t *testing.T) {

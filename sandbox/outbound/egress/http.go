@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -50,6 +52,29 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	http.Error(w, "gander: "+why, status)
 }
 
+// refuseNode refuses a tunnel of the package https-proxy-agent, which npm, pnpm and many other
+// programs of Node use. It hands a proper refusal to the request as if the host had sent it, on a
+// socket that cannot be written to. Node's agent then takes the next request that waits for
+// a socket, finds the same, and so on without end: with more than 15 packages "npm ci" never
+// gives up. A line that is no header ends it at once, and the program shows the line.
+func refuseNode(w http.ResponseWriter, status int, why string) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	why = strings.Join(strings.Fields(why), " ")
+	why = strings.ReplaceAll(portOf.ReplaceAllString(why, " port $1"), ":", ",") // a colon makes a header
+	_ = conn.SetDeadline(time.Now().Add(refusalTime))
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\ngander, %s\r\nConnection: close\r\n\r\n", status, http.StatusText(status), why)
+	_ = conn.Close()
+}
+
+// portOf matches the port behind a host.
+var portOf = regexp.MustCompile(`:(\d+)\b`)
+
+// refusalTime bounds how long a client may take to read that it is refused.
+const refusalTime = 5 * time.Second
+
 // status is how an error of reach is said in HTTP.
 func status(err error) int {
 	_, refused := errors.AsType[*errRefused](err)
@@ -70,7 +95,11 @@ func (d *Door) tunnelHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, done := d.scope(r.Context())
 	defer done()
 	to, err := d.reach(ctx, name, port)
-	if err != nil {
+	switch {
+	case err != nil && r.UserAgent() == "" && r.Header.Get("Proxy-Connection") != "":
+		refuseNode(w, status(err), err.Error())
+		return
+	case err != nil:
 		refuse(w, status(err), err.Error())
 		return
 	}

@@ -42,7 +42,7 @@ func ParseRule(text string) (Rule, error) {
 		if port != "*" {
 			n, err := parsePort(port)
 			if err != nil {
-				return Rule{}, fmt.Errorf("%q is not a host and port: the port must be a number from 1 to 65535, or *", text)
+				return Rule{}, fmt.Errorf("%q is not a host and port: the port must be a number from 1 to 65535, or *; write it like github.com, github.com:22, *.npmjs.org or 10.1.2.3:5432", text)
 			}
 			r.ports = []int{n}
 		}

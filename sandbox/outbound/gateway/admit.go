@@ -9,22 +9,33 @@ import (
 	"strings"
 )
 
-// methods are the paths that exist inside, and the method of each.
-var methods = map[string]string{
-	"/v1/chat/completions": http.MethodPost,
-	"/v1/completions":      http.MethodPost,
-	"/v1/responses":        http.MethodPost,
-	"/v1/embeddings":       http.MethodPost,
-	"/v1/models":           http.MethodGet,
+// methods are the paths that exist inside, and the method of each, by protocol.
+var methods = map[Protocol]map[string]string{
+	OpenAI: {
+		"/v1/chat/completions": http.MethodPost,
+		"/v1/completions":      http.MethodPost,
+		"/v1/responses":        http.MethodPost,
+		"/v1/embeddings":       http.MethodPost,
+		"/v1/models":           http.MethodGet,
+	},
+	Anthropic: {
+		messagesPath: http.MethodPost,
+		countPath:    http.MethodPost,
+		"/v1/models": http.MethodGet,
+	},
 }
 
-const allowed = "this sandbox reaches only the model: POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, and GET /v1/models"
+// allowed says what exists inside.
+var allowed = map[Protocol]string{
+	OpenAI:    "this sandbox reaches only the model: POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, and GET /v1/models",
+	Anthropic: "this sandbox reaches only the model, in Anthropic's protocol: POST /v1/messages, /v1/messages/count_tokens, and GET /v1/models",
+}
 
 // admit says why a request may not pass, or returns "". The path is compared as
 // it was sent, so that no spelling of another path gets through.
-func admit(r *http.Request) string {
+func (p Protocol) admit(r *http.Request) string {
 	target, _, _ := strings.Cut(r.RequestURI, "?")
-	method, known := methods[target]
+	method, known := methods[p][target]
 	switch {
 	case r.Method == http.MethodConnect:
 		return "CONNECT is refused"

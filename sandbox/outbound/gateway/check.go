@@ -27,8 +27,7 @@ func (g *Gateway) Check(ctx context.Context) error {
 	if err == nil || err.Status != http.StatusNotFound && err.Status != http.StatusMethodNotAllowed && err.Status != http.StatusNotImplemented {
 		return asError(err)
 	}
-	body := fmt.Appendf(nil, `{"model":%q,"max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`, g.endpoint.Model)
-	err = g.probe(ctx, http.MethodPost, "/v1/chat/completions", body)
+	err = g.probe(ctx, http.MethodPost, g.askPath(), g.oneToken())
 	if err != nil && g.endpoint.Model == "" && (err.Status == http.StatusBadRequest || err.Status == http.StatusUnprocessableEntity) {
 		return nil // it misses the model, so address and key are right
 	}
@@ -47,6 +46,12 @@ func asError(err *Error) error {
 const checkBody = 4 << 20
 
 func (g *Gateway) probe(ctx context.Context, method, inside string, body []byte) *Error {
+	_, err := g.ask(ctx, method, inside, body)
+	return err
+}
+
+// ask is probe with the answer.
+func (g *Gateway) ask(ctx context.Context, method, inside string, body []byte) ([]byte, *Error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := &call{cancel: cancel, start: time.Now()}
@@ -58,9 +63,9 @@ func (g *Gateway) probe(ctx context.Context, method, inside string, body []byte)
 		e.Message = fmt.Sprintf("%s does not answer like a model API; check LLM_HOST.", g.endpoint.root)
 	}
 	if e.Kind == Finished {
-		return nil
+		return answer, nil
 	}
-	return &Error{Kind: e.Kind, Status: c.status, Message: e.Message}
+	return answer, &Error{Kind: e.Kind, Status: c.status, Message: e.Message}
 }
 
 // exchange makes a request as the proxy does and returns the answer; how it went

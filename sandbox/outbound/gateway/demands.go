@@ -24,6 +24,8 @@ type demands struct {
 	// later is what has the endpoint answer when the call is over, which says nothing of what
 	// was used then.
 	later string
+
+	protocol Protocol
 }
 
 // The keys of demands, as plainKey writes them. They are those that OpenAI, OpenRouter,
@@ -73,8 +75,8 @@ type level struct {
 }
 
 // demandsOf looks through a whole body, with all its repeated keys.
-func demandsOf(data []byte) (demands, error) {
-	var found demands
+func demandsOf(data []byte, p Protocol) (demands, error) {
+	found := demands{protocol: p}
 	var levels []level
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -106,7 +108,7 @@ func demandsOf(data []byte) (demands, error) {
 			}
 		}
 		if isDelim {
-			names := top >= 0 && (levels[top].names || slices.Contains(told, at) || top == 0 && slices.Contains(schemas, at))
+			names := top >= 0 && (levels[top].names || found.isTold(levels, at) || top == 0 && slices.Contains(schemas, at))
 			levels = append(levels, level{object: delim == '{', at: at, names: names})
 		}
 	}
@@ -131,7 +133,7 @@ func (f *demands) see(levels []level, t json.Token) {
 		f.later = levels[0].key
 	case len(levels) == 1 && slices.Contains(searches, key), !last.names && isRoute(key):
 		f.elsewhere = fmt.Sprintf("%q", short(last.key))
-	case tool && key == "type" && !slices.Contains(ownTools, text) && (text != groupTools || len(levels) != 3):
+	case tool && key == "type" && !f.isOwnTool(text) && (text != groupTools || len(levels) != 3):
 		f.elsewhere = fmt.Sprintf("a tool of the type %q", short(text))
 	case tool && slices.Contains(remoteTools, key):
 		f.elsewhere = fmt.Sprintf("the tool %q", short(last.key))

@@ -19,8 +19,13 @@ import (
 type Endpoint struct {
 	// BaseURL is the address as in LLM_HOST, without /v1 ("https://api.example.com").
 	BaseURL string
-	// APIKey is sent as a bearer token; empty sends none.
-	APIKey string
+	// Protocol is that of its calls; empty means OpenAI's.
+	Protocol Protocol
+	// Exact says that BaseURL is the root of the API as it is.
+	Exact bool
+	// APIKey is sent as a bearer token, or as it is in the header KeyHeader; Anthropic's protocol
+	// has X-Api-Key unless that is set. An empty key sends none.
+	APIKey, KeyHeader string
 	// KeySource is where the key is from, in words for people; may be empty.
 	KeySource string
 	// Headers are sent with every request, also those that the agent may not send. Their
@@ -64,7 +69,11 @@ func newEndpoint(e Endpoint) (*endpoint, error) {
 	if err := checkHeaders(e); err != nil {
 		return nil, err
 	}
-	return &endpoint{Endpoint: e, root: apiRoot(u)}, nil
+	root := apiRoot(u)
+	if e.Exact {
+		root = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path.Clean("/" + u.Path)}
+	}
+	return &endpoint{Endpoint: e, root: root}, nil
 }
 
 func apiRoot(base *url.URL) *url.URL {
@@ -79,6 +88,9 @@ func apiRoot(base *url.URL) *url.URL {
 func checkHeaders(e Endpoint) error {
 	if !sendable(e.APIKey) {
 		return errors.New("the key of the model endpoint has a line break or another control character in it; set LLM_API_KEY again")
+	}
+	if strings.ContainsAny(e.KeyHeader, " :\r\n\t") {
+		return fmt.Errorf("%q is no header that could take the key", e.KeyHeader)
 	}
 	for name, value := range e.Headers {
 		if name == "" || strings.ContainsAny(name, " :\r\n\t") || !sendable(value) {
@@ -99,12 +111,32 @@ func (e *endpoint) url(inside string) *url.URL {
 
 // authorize adds the endpoint's credentials.
 func (e *endpoint) authorize(h http.Header) {
-	if e.APIKey != "" {
-		h.Set("Authorization", "Bearer "+e.APIKey)
+	switch header := e.keyHeader(); {
+	case e.APIKey == "":
+	case header == bearerHeader:
+		h.Set(header, "Bearer "+e.APIKey)
+	default:
+		h.Set(header, e.APIKey)
+	}
+	if e.Protocol == Anthropic && h.Get(versionHeader) == "" {
+		h.Set(versionHeader, anthropicVersion)
 	}
 	for name, value := range e.Headers {
 		h.Set(name, value)
 	}
+}
+
+const bearerHeader = "Authorization"
+
+// keyHeader is the header that takes the key; of bearerHeader it is a bearer token.
+func (e *endpoint) keyHeader() string {
+	switch {
+	case e.KeyHeader != "":
+		return http.CanonicalHeaderKey(e.KeyHeader)
+	case e.Protocol == Anthropic:
+		return "X-Api-Key"
+	}
+	return bearerHeader
 }
 
 // passed are the request headers that pass from inside: what the body is, and whose call

@@ -9,7 +9,10 @@ import (
 // the answer are read, so that it is there before the agent can act on them.
 type finish struct{ reason atomic.Pointer[string] }
 
-var finishField = regexp.MustCompile(`"finish_reason"\s*:\s*"(\w+)"`)
+var finishField = regexp.MustCompile(`"(?:finish|stop)_reason"\s*:\s*"(\w+)"`)
+
+// messageFinishes are the reasons of Anthropic's protocol as OpenAI's has them.
+var messageFinishes = map[string]string{"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "tool_use": "tool_calls", "refusal": "content_filter"}
 
 // finishWindow is how far back the field may begin in what was read before.
 const finishWindow = 64
@@ -22,6 +25,9 @@ func (f *finish) see(tail []byte, fresh int) {
 		return
 	}
 	reason := string(found[len(found)-1][1])
+	if known := messageFinishes[reason]; known != "" {
+		reason = known
+	}
 	f.reason.Store(&reason)
 }
 

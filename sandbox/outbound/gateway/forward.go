@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httputil"
-	"slices"
 	"strings"
 	"time"
 
@@ -58,8 +57,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer g.running.Done()
-	if reason := admit(r); reason != "" {
-		g.refuse(w, r, http.StatusForbidden, "not_allowed", reason+": "+allowed)
+	if reason := g.endpoint.Protocol.admit(r); reason != "" {
+		g.refuse(w, r, http.StatusForbidden, "not_allowed", reason+": "+allowed[g.endpoint.Protocol])
 		return
 	}
 	if r.ContentLength > g.opts.MaxBody {
@@ -194,7 +193,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.URL.RawQuery = query
 	pr.Out.Host = ""
 	pr.Out.Trailer = nil // nobody has looked at it, and HTTP/2 would carry any header there
-	maps.DeleteFunc(pr.Out.Header, func(name string, _ []string) bool { return !slices.Contains(passed, name) })
+	maps.DeleteFunc(pr.Out.Header, func(name string, _ []string) bool { return !g.endpoint.passes(name) })
 	g.endpoint.authorize(pr.Out.Header)
 	// Answers must be readable for the mask, and a stream is not to be delayed
 	// by a compressor.

@@ -11,7 +11,8 @@
 //
 // Inside, the door is an OpenAI-compatible endpoint with these paths, spelled
 // exactly so: POST /v1/chat/completions, /v1/completions, /v1/responses,
-// /v1/embeddings and GET /v1/models. Outside they are below [Endpoint.BaseURL]:
+// /v1/embeddings and GET /v1/models; of an endpoint that speaks Anthropic's protocol they are POST
+// /v1/messages, /v1/messages/count_tokens and GET /v1/models. Outside they are below [Endpoint.BaseURL]:
 //
 //	http://host             http://host/v1/chat/completions
 //	http://host/llm/        http://host/llm/v1/chat/completions

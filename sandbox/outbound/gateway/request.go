@@ -114,7 +114,7 @@ func (a *asked) take(name string, value json.RawMessage) bool {
 // examine looks at a call before it goes out: whether its model is allowed, what
 // is left of the budget, what its body holds. It may make the body ask for usage.
 func (g *Gateway) examine(c *call, r *http.Request) error {
-	if err := g.inspect(headOf(r)); err != nil {
+	if err := g.inspect(g.endpoint.headOf(r)); err != nil {
 		return err
 	}
 	if r.Method != http.MethodPost {
@@ -165,9 +165,12 @@ func (g *Gateway) inspect(data []byte) error {
 }
 
 // headOf is what of a call's address and headers goes out as the agent has written it.
-func headOf(r *http.Request) []byte {
+func (e *endpoint) headOf(r *http.Request) []byte {
 	head := []byte(r.URL.RawQuery)
-	for _, name := range passed {
+	for _, name := range slices.Concat(passed, passedToAnthropic) {
+		if !e.passes(name) {
+			continue
+		}
 		for _, value := range r.Header.Values(name) {
 			head = append(append(head, '\n'), value...)
 		}
@@ -184,7 +187,7 @@ func (g *Gateway) permit(c *call, r *http.Request, model string) error {
 	if strings.Contains(model, ",") && (g.choosy() || g.opts.Budget.limited() || len(g.opts.Prices) > 0) && !g.names(model) {
 		return &refusal{http.StatusForbidden, "model_not_allowed", fmt.Sprintf("the model %q names several for some endpoints, which say of the last one only what it used; name one", short(model))}
 	}
-	if r.URL.RawQuery != "" && g.choosy() { // however the endpoint takes it apart
+	if r.URL.RawQuery != "" && g.choosy() && !g.endpoint.plainQuery(r.URL.RawQuery) { // however the endpoint takes it apart
 		return &refusal{http.StatusForbidden, "model_not_allowed", "parameters in the address are refused where a policy decides about models"}
 	}
 	if !g.opts.Budget.limited() {
@@ -216,7 +219,7 @@ func (g *Gateway) permitDemands(data []byte) error {
 	if g.opts.Remote && !g.choosy() && !g.opts.Budget.limited() {
 		return nil
 	}
-	wants, err := demandsOf(data)
+	wants, err := demandsOf(data, g.endpoint.Protocol)
 	switch {
 	case err != nil:
 		return &refusal{http.StatusBadRequest, "invalid_request", err.Error() + ": it is looked at before it goes out"}
@@ -281,6 +284,9 @@ func (u usageless) RoundTrip(r *http.Request) (*http.Response, error) {
 // used is what a call used, as the endpoint says or by estimate; nil when nothing
 // was sent to it. Of an answer that was not read to its end it is the more of both.
 func (c *call) used() *Usage {
+	if c.event.Path == countPath {
+		return nil // which costs nothing
+	}
 	var said *Usage
 	ended := false
 	if c.body != nil {

@@ -3,11 +3,12 @@ package gateway
 import "encoding/json"
 
 // usageReader finds in an answer, while it passes, what the call used: the object "usage" at
-// the top of the body or of an event of a stream, or of the "response" that an event holds.
+// the top of the body or of an event of a stream, or of the "response" or "message" that an event holds.
 // It goes by the structure: what a call says of itself is repeated in its answer, and may have
 // the same names in it. It remembers little, whatever the size of the answer.
 type usageReader struct {
 	said   *Usage // the last
+	begun  bool   // it is of the beginning of an answer in Anthropic's protocol
 	events int    // of a stream, about
 
 	form   answerForm
@@ -62,7 +63,7 @@ func (u *usageReader) line(b byte) {
 	case b == '\r':
 	case b == '\n':
 		if u.column == 0 {
-			*u = usageReader{said: u.said, events: u.events, form: u.form, word: u.word}
+			*u = usageReader{said: u.said, begun: u.begun, events: u.events, form: u.form, word: u.word}
 		}
 		u.column = 0
 	case u.column == len(dataField):
@@ -113,7 +114,7 @@ func (u *usageReader) json(b byte) {
 }
 
 func (u *usageReader) atUsage() bool {
-	return u.depth == 1 && u.keys[1] == "usage" || u.depth == 2 && u.keys[1] == "response" && u.keys[2] == "usage"
+	return u.depth == 1 && u.keys[1] == "usage" || u.depth == 2 && (u.keys[1] == "response" || u.keys[1] == "message") && u.keys[2] == "usage"
 }
 
 // take reads the object that has ended. One that counts no tokens says nothing.
@@ -123,8 +124,12 @@ func (u *usageReader) take() {
 		Completion *int `json:"completion_tokens"`
 		Input      *int `json:"input_tokens"`
 		Output     *int `json:"output_tokens"`
-		Total      int  `json:"total_tokens"`
-		Details    struct {
+		// Anthropic's input tokens are without those of its cache, and its streams say what came
+		// in at their beginning and what went out at their end.
+		Written *int `json:"cache_creation_input_tokens"`
+		Read    *int `json:"cache_read_input_tokens"`
+		Total   int  `json:"total_tokens"`
+		Details struct {
 			Cached int `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 		InputDetails struct {
@@ -136,8 +141,14 @@ func (u *usageReader) take() {
 	if err != nil || said.Prompt == nil && said.Completion == nil && said.Input == nil && said.Output == nil {
 		return
 	}
-	in, out := max(0, value(said.Prompt)+value(said.Input)), max(0, value(said.Completion)+value(said.Output))
-	u.said = &Usage{Input: in, Output: out, Total: said.Total, Cached: min(in, max(0, said.Details.Cached+said.InputDetails.Cached))}
+	in := max(0, value(said.Prompt)+value(said.Input)+max(0, value(said.Written))+max(0, value(said.Read)))
+	out := max(0, value(said.Completion)+value(said.Output))
+	now := &Usage{Input: in, Output: out, Total: said.Total, Cached: min(in, max(0, said.Details.Cached+said.InputDetails.Cached+value(said.Read)))}
+	if u.begun && u.said != nil {
+		now.Input, now.Output, now.Cached = max(now.Input, u.said.Input), max(now.Output, u.said.Output), max(now.Cached, u.said.Cached)
+	}
+	u.begun = u.begun || u.depth == 2 && u.keys[1] == "message"
+	u.said = now
 }
 
 func value(n *int) int {

@@ -118,6 +118,40 @@ func (s *Set) State(ctx context.Context) (open []Spec, listening []int, err erro
 	return open, listening, err
 }
 
+// An Order opens a port, which Parse reads, closes one, or only looks where it is empty.
+type Order struct {
+	Open  string `json:"open,omitempty"`
+	Close int    `json:"close,omitempty"`
+}
+
+// A View tells which ports of a sandbox are open, and at which others programs inside listen.
+type View struct {
+	Open      []Link `json:"open"`
+	Listening []int  `json:"listening"`
+}
+
+// A Link leads to an open port. Heard tells whether anything listens there now.
+type Link struct {
+	Port  int    `json:"port"`
+	URL   string `json:"url"`
+	Heard bool   `json:"heard"`
+}
+
+// View returns what is open, and what else listens.
+func (s *Set) View(ctx context.Context) (View, error) {
+	open, listening, err := s.State(ctx)
+	v := View{Open: []Link{}, Listening: []int{}}
+	for _, o := range open {
+		v.Open = append(v.Open, Link{Port: o.Port, URL: o.URL(s.id), Heard: slices.Contains(listening, o.Port)})
+	}
+	for _, port := range listening {
+		if !slices.ContainsFunc(open, func(o Spec) bool { return o.Port == port }) {
+			v.Listening = append(v.Listening, port)
+		}
+	}
+	return v, err
+}
+
 // Watch has found called with each port, below those that the kernel hands out, at which something
 // inside begins to listen from now on, until End.
 func (s *Set) Watch(found func(port int)) {

@@ -27,6 +27,8 @@ type Options struct {
 	// Dir is where what files were is kept, for all projects; it is made if need
 	// be, for its owner alone.
 	Dir string
+	// Parent is the session that turns do work for, of whose turn they are a part.
+	Parent string
 	// Rules hide files; nil hides none.
 	Rules *ignore.Set
 	// MaxFile is the size up to which a file's content is kept. Default 8 MiB.
@@ -160,7 +162,7 @@ func (t *Tree) End(ctx context.Context, b *Before, session, id string) (*Turn, e
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	turn, failed := t.lookAgain(looking, b)
-	turn.ID, turn.Session, turn.Root = id, session, t.o.Root
+	turn.ID, turn.Session, turn.Parent, turn.Root = id, session, t.o.Parent, t.o.Root
 	if b != nil && b.Whose != nil {
 		turn.attribute(b.Whose)
 	}

@@ -115,8 +115,10 @@ type Heavy struct {
 
 // A Turn is what a turn did to the files.
 type Turn struct {
-	ID      string    `json:"id"`
-	Session string    `json:"session"`
+	ID      string `json:"id"`
+	Session string `json:"session"`
+	// Parent is the session that the turn did work for; empty for none.
+	Parent  string    `json:"parent,omitempty"`
 	Root    string    `json:"root"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`

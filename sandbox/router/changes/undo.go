@@ -123,7 +123,11 @@ func (t *Tree) Redo(ctx context.Context, session string) (*Undone, error) {
 	if last == nil {
 		return nil, ErrNothingUndone
 	}
-	u := &Undone{Turn: last}
+	return t.redo(ctx, last)
+}
+
+func (t *Tree) redo(ctx context.Context, turn *Turn) (*Undone, error) {
+	u := &Undone{Turn: turn}
 	steps := t.plan(u)
 	for i, s := range steps {
 		steps[i].Want, steps[i].Put = s.Put, s.Want
@@ -133,7 +137,7 @@ func (t *Tree) Redo(ctx context.Context, session string) (*Undone, error) {
 			}
 		}
 	}
-	if err := t.carryOut(ctx, last, steps, true); err != nil {
+	if err := t.carryOut(ctx, turn, steps, true); err != nil {
 		return nil, err
 	}
 	return u, nil
@@ -240,7 +244,7 @@ func (t *Tree) claims(turn *Turn) map[Path]string {
 		t.log.Warn("looking for turns at the same time", "err", err)
 	}
 	for _, other := range turns {
-		if other.Session == turn.Session || other.unread || !other.Started.Before(turn.Ended) || !turn.Started.Before(other.Ended) {
+		if other.Session == turn.Session || other.Parent == turn.Session || other.Session == turn.Parent || other.unread || !other.Started.Before(turn.Ended) || !turn.Started.Before(other.Ended) {
 			continue
 		}
 		for _, c := range other.Changes {

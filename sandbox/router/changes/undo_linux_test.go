@@ -607,3 +607,27 @@ func TestUndoLosesNothingToARace(t *testing.T) {
 		})
 	}
 }
+
+// The work of a session that another one has given it is a part of the turn of that one, and
+// is undone with it.
+func TestUndoOfWorkThatWasGiven(t *testing.T) {
+	y := newYard(t)
+	y.write("a", "old\n")
+	of := y.tree
+	y.open(func(o *changes.Options) { o.Parent = "session" })
+	given := y.tree
+	y.tree = of
+	defer given.Close()
+	turn := y.turn(func() {
+		before, err := given.Begin(t.Context())
+		y.must(err)
+		y.write("a", "new\n")
+		_, err = given.End(t.Context(), before, "of the session", "turn-0000")
+		y.must(err)
+	})
+	y.expect(turn, "modified a")
+	done, err := y.undo()
+	if err != nil || len(done.Skipped) > 0 || y.read("a") != "old\n" {
+		t.Errorf("undone %+v, %v; a holds %q", done, err, y.read("a"))
+	}
+}

@@ -58,6 +58,9 @@ func (c Change) Accept() (Accepted, error) {
 			continue
 		}
 		j.changed[name] = true
+		if name == "core.filemode" && !c.Made && len(j.old[name]) == 1 { // git init sets it again
+			return Accepted{Text: c.Old, Dropped: "core.filemode stays as it is, which is yours to set outside"}, nil
+		}
 		if err := j.setting(name); err != nil {
 			return Accepted{}, err
 		}

@@ -105,6 +105,10 @@ func TestAcceptDrops(t *testing.T) {
 	if err != nil || !same(got, want) {
 		t.Errorf("%v:\n%s", err, a.Text)
 	}
+	again := strings.Replace(before, "bare = false", "bare = false\n\tfilemode = true", 1) // as git init has it, once more
+	if a, err := (Change{Old: []byte(again), New: []byte(strings.Replace(again, "filemode = true", "filemode = false", 1))}).Accept(); err != nil || string(a.Text) != again || !strings.Contains(a.Dropped, "core.filemode stays") {
+		t.Errorf("the same repository, made again: %v, %q, %q", err, a.Text, a.Dropped)
+	}
 	odd := []byte("[core]\r\n\teditor = vi\r\n")
 	if a, err := (Change{Old: odd, New: append(odd, "[alias]\n\tx = !y\n"...)}).Accept(); err != nil || string(a.Text) != string(odd) || a.Dropped == "" {
 		t.Errorf("a configuration that gander does not change: %v, %q, %q", err, a.Text, a.Dropped)

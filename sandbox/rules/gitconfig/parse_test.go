@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +102,107 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) < 1<<12 && !bytes.Contains(text, []byte("[include")) {
 			compare(t, text)
+		}
+	})
+}
+
+// settingsOf returns settings as git lists them: a name, a line end and a value, each ended by a
+// zero byte.
+func settingsOf(listed string) (names map[string][]string) {
+	names = map[string][]string{}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(listed, "\x00"), "\x00") {
+		name, value, _ := strings.Cut(entry, "\n")
+		names[name] = append(names[name], value)
+	}
+	return names
+}
+
+// mayChange matches the names of settings that a program inside may have written to a repository that was there.
+var mayChange = regexp.MustCompile(`(?s)^(branch\..+\.(merge|rebase|description|remote)|remote\..+\.(url|fetch)|submodule\..+\.(url|active)|core\.sparsecheckout(cone)?|index\.sparse|extensions\.worktreeconfig|core\.repositoryformatversion)$`)
+
+// runs matches values that have git run a program, or take a path for one.
+var runs = regexp.MustCompile(`^\s*(!|-|ext::|/|\.)`)
+
+// FuzzAccept compares what is written of a program's configuration with what git reads in it: what is
+// another than before has a name, and a value, of those that may be.
+func FuzzAccept(f *testing.F) {
+	const old = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = https://e.org/a\n\tfetch = +refs/heads/*:refs/remotes/o/*\n[branch \"m\"]\n\tremote = o\n"
+	for _, more := range slices.Concat(accepted, refused, []string{
+		"[branch \"x\"]\n\tremote = o\n\tmerge = refs/heads/x\n\tdescription = a\n", "[remote \"x\"]\n\turl = https://e.org/b\n", "[remote \"o\"]\n\turl = /x\n", "[submodule \"s\"]\n\turl = ext::x\n",
+		"[core]\n\tsparseCheckout = true\n", "[alias]\n\tx = !y\n", "[branch \"x\"]merge = refs/heads/x\n[alias]x=y\n", "[branch \"x]\"]\n\tmerge = refs/heads/x\n", "[core]\n\tfilemode = false\n",
+	}) {
+		f.Add([]byte(old), []byte(old+more))
+	}
+	f.Fuzz(func(t *testing.T, old, next []byte) {
+		if len(old)+len(next) > 1<<12 || bytes.Contains(old, []byte("[include")) {
+			return
+		}
+		was, err := listed(t, old)
+		if err != nil {
+			return
+		}
+		a, err := gitconfig.Change{Old: old, New: next}.Accept()
+		if err != nil {
+			return
+		}
+		is, err := listed(t, a.Text)
+		if err != nil {
+			t.Fatalf("git refuses what was written of %q: %q: %v", next, a.Text, err)
+		}
+		before, now := settingsOf(was), settingsOf(is)
+		for name, values := range now {
+			switch remote, isURL := strings.CutSuffix(name, ".url"); {
+			case slices.Equal(values, before[name]):
+			case !mayChange.MatchString(name):
+				t.Fatalf("%s is %q now, of %q and %q", name, values, old, next)
+			case isURL && strings.HasPrefix(remote, "remote.") && before[name] != nil, isURL && slices.ContainsFunc(values, runs.MatchString):
+				t.Fatalf("%s is %q now, and was %q", name, values, before[name])
+			}
+		}
+		for name := range before {
+			if _, there := now[name]; !there && !strings.HasPrefix(name, "branch.") && !mayChange.MatchString(name) {
+				t.Fatalf("%s is gone, of %q and %q", name, old, next)
+			}
+		}
+	})
+}
+
+// FuzzRead compares what is taken of a person's configuration with what git reads in it: nothing is
+// there that git does not read, and nothing that runs a program of the host's.
+func FuzzRead(f *testing.F) {
+	for _, text := range slices.Concat(accepted, refused, []string{
+		"[user]\n\tname = T\n[alias]\n\tst = status\n\tx = !y\n", "[core]\n\tsshCommand = x\n[commit]\n\tgpgSign = true\n", "[url \"https://a:b@e.org/\"]\n\tinsteadOf = x:\n",
+		"[http \"https://e.org\"]\n\textraHeader = x\n[credential]\n\thelper = store\n", "[filter \"x\"]\n\tclean = cat\n\trequired\n", "[core]\n\tpager = less\n\tautocrlf = input\n",
+	}) {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 1<<12 || bytes.Contains(bytes.ToLower(text), []byte("include")) {
+			return
+		}
+		home := t.TempDir()
+		if err := os.WriteFile(filepath.Join(home, ".gitconfig"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := gitconfig.Read(gitconfig.Options{Variable: func(name string) string { return map[string]string{"HOME": home, "PATH": "/usr/bin"}[name] }, Project: home + "/p"})
+		if len(got.Taken) == 0 {
+			return
+		}
+		is, err := listed(t, got.Files[".gitconfig"])
+		was, wasErr := listed(t, text)
+		if err != nil || wasErr != nil {
+			t.Fatalf("git refuses %q, or what is taken of it, %q: %v", text, got.Files[".gitconfig"], err)
+		}
+		before := settingsOf(was)
+		for name, values := range settingsOf(is) {
+			switch {
+			case name == "commit.gpgsign" || name == "tag.gpgsign":
+			case len(before[name]) < len(values):
+				t.Fatalf("%s is %q inside, and %q outside", name, values, before[name])
+			case strings.HasPrefix(name, "alias.") && slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "!") }),
+				strings.HasPrefix(name, "credential."), strings.HasSuffix(name, ".extraheader"), name == "core.sshcommand", name == "core.hookspath", name == "core.fsmonitor":
+				t.Fatalf("%s is %q inside", name, values)
+			}
 		}
 	})
 }

@@ -192,7 +192,7 @@ func pointer(file, prefix string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := readRegular(file, maxPointer)
+	text, err := project.ReadRegular(file, maxPointer)
 	if err != nil {
 		return "", err
 	}
@@ -238,7 +238,7 @@ func (f *finder) worksHere(dir string) error {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		text, err := readRegular(file, maxConfig)
+		text, err := project.ReadRegular(file, maxConfig)
 		if err != nil {
 			return err
 		}
@@ -269,7 +269,7 @@ func (f *finder) signs(common string) {
 	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
 		return
 	}
-	text, err := readRegular(file, maxConfig)
+	text, err := project.ReadRegular(file, maxConfig)
 	if err != nil {
 		return // git says what is wrong with it
 	}
@@ -317,7 +317,7 @@ func (f *finder) alternates(store string, found []string) ([]string, error) {
 	if !info.Mode().IsRegular() {
 		return found, fmt.Errorf("%s is not a regular file", file)
 	}
-	text, err := readRegular(file, maxConfig)
+	text, err := project.ReadRegular(file, maxConfig)
 	if err != nil {
 		return found, err
 	}

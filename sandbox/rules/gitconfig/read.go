@@ -4,14 +4,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"gander.dev/gander/sandbox/rules/project"
 )
@@ -281,7 +279,7 @@ func (r *reader) mayMatch(pattern string, anyCase bool) bool {
 
 // gitFile returns the git directory that a directory's .git names as a file.
 func gitFile(dir string) (string, error) {
-	text, err := readRegular(filepath.Join(dir, ".git"), maxValue)
+	text, err := project.ReadRegular(filepath.Join(dir, ".git"), maxValue)
 	if err != nil {
 		return "", err
 	}
@@ -422,36 +420,7 @@ func (r *reader) read(file string, most int64) ([]byte, error) {
 	if r.files++; r.files > maxFiles {
 		return nil, errors.New("there are more files than are read")
 	}
-	real, err := project.Resolve(file, r.o.Writable)
-	if err != nil {
-		return nil, err
-	}
-	for _, dir := range r.o.Writable {
-		if at, err := filepath.EvalSymlinks(dir); dir != "" && err == nil && project.Below(real, at) {
-			return nil, fmt.Errorf("it is in %s, which a sandbox can write", dir)
-		}
-	}
-	return readRegular(real, most)
-}
-
-func readRegular(file string, most int64) ([]byte, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the person's own
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	}
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("it is larger than %d bytes", most)
-	}
-	return text, err
+	return project.ReadOwn(file, r.o.Writable, most)
 }
 
 // word is a program's name that a shell takes as it is.

@@ -20,10 +20,16 @@ type Preset struct {
 	Version string            `json:"version,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	// OneShot says that it is started for each prompt, and speaks no ACP: where its ACP wants its
+	// maker's sign-in.
+	OneShot bool `json:"oneShot,omitempty"`
+	// Script is run by sh in the place of the program, with the program as its arguments.
+	Script string `json:"script,omitempty"`
 	// Mode is the agent's own in which gander's sandbox confines it, and no further one.
 	Mode string `json:"mode,omitempty"`
-	// Protocol is that of its model calls.
+	// Protocol is that of its model calls, and Speaks the word for it in config.json; empty means OpenAI's.
 	Protocol string `json:"protocol"`
+	Speaks   string `json:"speaks,omitempty"`
 	Needs    string `json:"needs,omitempty"`
 	// Tried is the day on which it did a whole turn with a tool call in a sandbox.
 	Tried string `json:"tried,omitempty"`

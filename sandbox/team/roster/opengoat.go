@@ -19,7 +19,7 @@ import (
 
 // An Imported tells of one thing that Import found.
 type Imported struct {
-	// Kind is "agent", "workspace" or "provider".
+	// Kind is "agent", "workspace", "provider", "skill", "session" or "sessions".
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// State is "taken", "there" where something of gander's is in its place, or "skipped".
@@ -109,9 +109,14 @@ func (im *importer) read(name string) ([]byte, error) {
 // programs are the providers of OpenGoat whose programs have other names here.
 var programs = map[string]string{"claude": "claude-agent-acp", "codex": "codex-acp"}
 
+// Folded returns the id of an agent that OpenGoat has by a name.
+func Folded(name string) string {
+	return strings.Trim(notInTag.ReplaceAllString(strings.ToLower(name), "-"), "-")
+}
+
 // agent takes over one agent with the files of its workspace.
 func (im *importer) agent(name string) {
-	id := strings.Trim(notInTag.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	id := Folded(name)
 	if why := CheckID(id); why != "" {
 		im.tell("agent", name, "skipped", why)
 		return

@@ -53,6 +53,8 @@ type Manifest struct {
 	Priority     int  `json:"priority"`
 	// Instructions are put in front of the first prompt of a conversation.
 	Instructions string `json:"instructions,omitempty"`
+	// Plugin names the plugin that brings the agent; empty for one of its own.
+	Plugin string `json:"plugin,omitempty"`
 	// Path is the file.
 	Path string `json:"path"`
 	// Warnings are about what the file says and nobody reads.

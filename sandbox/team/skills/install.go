@@ -21,12 +21,16 @@ import (
 	"time"
 )
 
-// The limits of a skill that is installed.
-const (
-	maxFiles = 500
-	maxBytes = 8 << 20
-	maxDepth = 6 // of folders within each other
-)
+// Limits bound what is installed: Depth counts folders within each other.
+type Limits struct {
+	What  string // it is, for people
+	Files int
+	Bytes int64
+	Depth int
+}
+
+// OfSkills bounds a skill.
+var OfSkills = Limits{What: "a skill", Files: 500, Bytes: 8 << 20, Depth: 6}
 
 // The rights of what is installed: a sandbox may run as another user, as whom it reads it.
 const (
@@ -48,7 +52,10 @@ type Store struct{ Dir string }
 // an archive (.tgz, .tar.gz, .tar, .zip), or a SKILL.md alone. An empty id means the skill's
 // own name. What a skill must not have is refused: links, devices, odd names, and more than
 // 500 files, 8 MiB, or six folders within each other.
-func (s Store) Install(from, id string) (Skill, error) {
+func (s Store) Install(from, id string) (Skill, error) { return s.InstallFrom(from, from, id) }
+
+// InstallFrom installs what was fetched from a source to a path, as Install does.
+func (s Store) InstallFrom(from, source, id string) (Skill, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return Skill{}, fmt.Errorf("making the folder of skills: %w", err)
 	}
@@ -60,20 +67,20 @@ func (s Store) Install(from, id string) (Skill, error) {
 	if err := os.Chmod(work, folderMode); err != nil {
 		return Skill{}, fmt.Errorf("making a folder for the new skill: %w", err)
 	}
-	if err := gather(from, work); err != nil {
-		return Skill{}, fmt.Errorf("%s: %w", from, err)
+	if err := Gather(from, work, OfSkills); err != nil {
+		return Skill{}, fmt.Errorf("%s: %w", source, err)
 	}
 	top, err := topOf(work)
 	if err != nil {
-		return Skill{}, fmt.Errorf("%s: %w", from, err)
+		return Skill{}, fmt.Errorf("%s: %w", source, err)
 	}
 	text, err := readFile(filepath.Join(top, File))
 	if err != nil {
-		return Skill{}, fmt.Errorf("%s: %w", from, err)
+		return Skill{}, fmt.Errorf("%s: %w", source, err)
 	}
 	parsed, err := Parse(text)
 	if err != nil {
-		return Skill{}, fmt.Errorf("%s: %w", from, err)
+		return Skill{}, fmt.Errorf("%s: %w", source, err)
 	}
 	if id == "" {
 		id = parsed.Name
@@ -101,7 +108,7 @@ func (s Store) Install(from, id string) (Skill, error) {
 	if err := os.Rename(top, to); err != nil {
 		return Skill{}, fmt.Errorf("putting the skill in its place: %w", err)
 	}
-	if err := s.note(id, Origin{Source: from, SHA256: sum, Installed: time.Now().UTC()}); err != nil {
+	if err := s.note(id, Origin{Source: source, SHA256: sum, Installed: time.Now().UTC()}); err != nil {
 		return Skill{}, err
 	}
 	return Read(to)
@@ -149,6 +156,16 @@ func (s Store) note(id string, o Origin) error {
 		return fmt.Errorf("noting where the skill came from: %w", err)
 	}
 	return nil
+}
+
+// Installed returns the ids of the skills whose origin is known.
+func (s Store) Installed() []string {
+	notes, _ := filepath.Glob(filepath.Join(s.Dir, ".origins", "*.json")) // the pattern is right
+	var ids []string
+	for _, note := range notes {
+		ids = append(ids, strings.TrimSuffix(filepath.Base(note), ".json"))
+	}
+	return ids
 }
 
 // Origin returns where a skill came from; ok is false for one that was put there by hand.
@@ -220,8 +237,10 @@ func topOf(dir string) (string, error) {
 	return "", fmt.Errorf("there are %d skills in it; name the folder of one, as in %s", len(found), filepath.Base(filepath.Dir(found[0])))
 }
 
-// gather copies what is at a path into an empty folder.
-func gather(from, to string) error {
+// Gather copies what is at a path into an empty folder: a folder, a SKILL.md or an archive
+// (.tgz, .tar.gz, .tar, .zip). Only regular files with names that every system can have are copied,
+// and only so much as the limits allow.
+func Gather(from, to string, limits Limits) error {
 	info, err := os.Stat(from)
 	if err != nil {
 		return err
@@ -231,7 +250,7 @@ func gather(from, to string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	c := &copier{root: root}
+	c := &copier{root: root, limits: limits}
 	switch name := strings.ToLower(from); {
 	case info.IsDir():
 		return c.folder(from)
@@ -252,17 +271,18 @@ func gather(from, to string) error {
 
 // A copier copies regular files into a folder, within the limits.
 type copier struct {
-	root  *os.Root
-	files int
-	bytes int64
+	root   *os.Root
+	limits Limits
+	files  int
+	bytes  int64
 }
 
 func (c *copier) file(name string, mode fs.FileMode, from io.Reader) error {
-	if err := checkName(name); err != nil {
+	if err := c.checkName(name); err != nil {
 		return err
 	}
-	if c.files++; c.files > maxFiles {
-		return fmt.Errorf("it has more than %d files", maxFiles)
+	if c.files++; c.files > c.limits.Files {
+		return fmt.Errorf("it has more than %d files", c.limits.Files)
 	}
 	if err := c.root.MkdirAll(path.Dir(name), folderMode); err != nil {
 		return err
@@ -271,20 +291,20 @@ func (c *copier) file(name string, mode fs.FileMode, from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(f, io.LimitReader(from, maxBytes+1-c.bytes))
-	if c.bytes += n; err == nil && c.bytes > maxBytes {
-		err = fmt.Errorf("its files have more than %d MiB", maxBytes>>20)
+	n, err := io.Copy(f, io.LimitReader(from, c.limits.Bytes+1-c.bytes))
+	if c.bytes += n; err == nil && c.bytes > c.limits.Bytes {
+		err = fmt.Errorf("its files have more than %d MiB", c.limits.Bytes>>20)
 	}
 	return errors.Join(err, f.Close())
 }
 
 // checkName refuses names that would lead out, or that not every system can have.
-func checkName(name string) error {
+func (c *copier) checkName(name string) error {
 	if !fs.ValidPath(name) || strings.ContainsAny(name, "\\:*?\"<>|") || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(name) > 512 {
-		return fmt.Errorf("%q is no name that a file of a skill may have", shorten(name))
+		return fmt.Errorf("%q is no name that a file of %s may have", shorten(name), c.limits.What)
 	}
-	if strings.Count(name, "/") > maxDepth {
-		return fmt.Errorf("%q is more than %d folders deep", shorten(name), maxDepth)
+	if strings.Count(name, "/") > c.limits.Depth {
+		return fmt.Errorf("%q is more than %d folders deep", shorten(name), c.limits.Depth)
 	}
 	return nil
 }
@@ -309,7 +329,7 @@ func (c *copier) folder(dir string) error {
 			return err
 		}
 		if !d.Type().IsRegular() {
-			return notRegular(filepath.ToSlash(name), d.Type())
+			return c.notRegular(filepath.ToSlash(name), d.Type())
 		}
 		f, err := os.Open(file)
 		if err != nil {
@@ -321,18 +341,18 @@ func (c *copier) folder(dir string) error {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return notRegular(filepath.ToSlash(name), info.Mode())
+			return c.notRegular(filepath.ToSlash(name), info.Mode())
 		}
 		return c.file(filepath.ToSlash(name), info.Mode(), f)
 	})
 }
 
-func notRegular(name string, mode fs.FileMode) error {
+func (c *copier) notRegular(name string, mode fs.FileMode) error {
 	kind := "no regular file"
 	if mode&fs.ModeSymlink != 0 {
 		kind = "a link"
 	}
-	return fmt.Errorf("%q is %s; a skill has regular files and folders only", shorten(name), kind)
+	return fmt.Errorf("%q is %s; %s has regular files and folders only", shorten(name), kind, c.limits.What)
 }
 
 func (c *copier) tarred(file string) error {
@@ -355,15 +375,15 @@ func (c *copier) tarred(file string) error {
 			return nil
 		case err != nil:
 			return err
-		case entries > 10*maxFiles:
-			return fmt.Errorf("it has more than %d entries", 10*maxFiles)
+		case entries > 10*c.limits.Files:
+			return fmt.Errorf("it has more than %d entries", 10*c.limits.Files)
 		}
 		switch h.Typeflag {
 		case tar.TypeDir, tar.TypeXGlobalHeader:
 			continue
 		case tar.TypeReg:
 		default:
-			return notRegular(h.Name, h.FileInfo().Mode())
+			return c.notRegular(h.Name, h.FileInfo().Mode())
 		}
 		if err := c.file(strings.TrimPrefix(h.Name, "./"), h.FileInfo().Mode(), t); err != nil {
 			return err
@@ -382,7 +402,7 @@ func (c *copier) zipped(file string) error {
 			continue
 		}
 		if !entry.Mode().IsRegular() {
-			return notRegular(entry.Name, entry.Mode())
+			return c.notRegular(entry.Name, entry.Mode())
 		}
 		f, err := entry.Open()
 		if err != nil {

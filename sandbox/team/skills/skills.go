@@ -57,8 +57,10 @@ type Skill struct {
 
 // A Root is a folder of skills.
 type Root struct {
-	Dir    string
-	Source string
+	Dir string
+	// Folders, if there are any, are the skills themselves.
+	Folders []string
+	Source  string
 	// Home names the folder for links to its skills, below the home of a sandbox.
 	Home string
 }
@@ -93,21 +95,13 @@ func Find(roots []Root, writable ...string) Found {
 }
 
 func (f *Found) read(root Root, writable []string) {
-	entries, err := os.ReadDir(root.Dir)
+	folders, err := root.folders()
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			f.Problems = append(f.Problems, Problem{root.Dir, err.Error()})
-		}
-		return
+		f.Problems = append(f.Problems, Problem{root.Dir, err.Error()})
 	}
-	read := 0
-	for _, e := range entries {
-		dir := filepath.Join(root.Dir, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || !isFolder(dir) {
-			continue
-		}
-		if read++; read > maxSkills {
-			f.Problems = append(f.Problems, Problem{root.Dir, fmt.Sprintf("there are more than %d skills; those behind %s are left out", maxSkills, e.Name())})
+	for i, dir := range folders {
+		if i == maxSkills {
+			f.Problems = append(f.Problems, Problem{root.Dir, fmt.Sprintf("there are more than %d skills; those from %s on are left out", maxSkills, filepath.Base(dir))})
 			return
 		}
 		s, err := Read(dir, writable...)
@@ -122,6 +116,24 @@ func (f *Found) read(root Root, writable []string) {
 			f.Skills = append(f.Skills, s)
 		}
 	}
+}
+
+// folders returns the folders of a root that may be skills.
+func (r Root) folders() ([]string, error) {
+	if r.Folders != nil {
+		return r.Folders, nil
+	}
+	entries, err := os.ReadDir(r.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all []string
+	for _, e := range entries {
+		if dir := filepath.Join(r.Dir, e.Name()); !strings.HasPrefix(e.Name(), ".") && isFolder(dir) {
+			all = append(all, dir)
+		}
+	}
+	return all, err
 }
 
 func isFolder(path string) bool {
@@ -264,4 +276,26 @@ func shorten(s string) string {
 		return string(r[:70]) + "…"
 	}
 	return s
+}
+
+// Fields returns the texts that keys have in a file's front matter, and what follows it. Without
+// front matter all of the file follows.
+func Fields(text []byte, keys ...string) (map[string]string, string) {
+	found := map[string]string{}
+	front, ok := frontMatter(text)
+	if !ok || !utf8.Valid(front) {
+		return found, string(text)
+	}
+	var all map[string]any
+	bad := yaml.Unmarshal(front, &all) != nil
+	for _, key := range keys {
+		if value, is := all[key].(string); is {
+			found[key] = clean(value)
+		} else if bad {
+			found[key] = clean(line(front, key))
+		}
+	}
+	plain := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
+	_, body, _ := strings.Cut(strings.TrimPrefix(plain, "---\n"+string(front)), "---")
+	return found, strings.TrimPrefix(body, "\n")
 }

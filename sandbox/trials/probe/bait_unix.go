@@ -16,6 +16,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/rules/toolchains"
 )
 
 // bait is what there is outside to be reached: files, listeners, a process.
@@ -52,7 +55,8 @@ func newBait(base, secret, executable string) (_ *bait, err error) {
 	return b, nil
 }
 
-func (b *bait) home() string { return filepath.Join(b.facts.Beside, "home") }
+// home returns the person's: not below Beside, as what is shown of it makes directories above it in a sandbox.
+func (b *bait) home() string { return filepath.Join(filepath.Dir(b.facts.Beside), "person", "home") }
 
 // files lays out what a person has beside the project.
 func (b *bait) files() error {
@@ -63,13 +67,19 @@ func (b *bait) files() error {
 		return os.WriteFile(path, []byte(b.secret+"\n"), 0o644)
 	}
 	paths := []string{b.facts.Beside + "/secret", b.facts.Beside + "/probe-found"}
-	for _, name := range []string{".ssh/id_ed25519", ".netrc", ".aws/credentials", ".config/gh/hosts.yml", ".docker/config.json", ".bash_history", ".gnupg/key"} {
+	for _, name := range []string{
+		".ssh/id_ed25519", ".netrc", ".aws/credentials", ".config/gh/hosts.yml", ".docker/config.json", ".bash_history", ".gnupg/key", ".cargo/credentials.toml",
+		".m2/settings.xml", ".npmrc", ".pypirc", ".config/pip/pip.conf", ".gem/credentials", ".gradle/gradle.properties", ".yarnrc.yml", "../state/caches/other/files/npm/key", "../state/caches/mine/x",
+	} {
 		paths = append(paths, filepath.Join(b.home(), name))
 	}
 	for _, path := range paths {
 		if err := write(path); err != nil {
 			return err
 		}
+	}
+	if err := b.toolchains(); err != nil {
+		return err
 	}
 	for dir, at := range map[string]*string{os.TempDir(): &b.temporary, "/dev/shm": &b.shared} {
 		f, err := os.CreateTemp(dir, "gander-probe-*")
@@ -82,6 +92,23 @@ func (b *bait) files() error {
 		}
 	}
 	return nil
+}
+
+// toolchains lays out toolchains of the person's, with links to what is beside them.
+func (b *bait) toolchains() error {
+	at := func(name string) string { return filepath.Join(b.home(), name) }
+	return errors.Join(
+		os.MkdirAll(at(".cargo/bin"), 0o755), os.WriteFile(at(".cargo/bin/cargo"), []byte("#!/bin/sh\n"), 0o755), os.Symlink("../credentials.toml", at(".cargo/bin/key")),
+		os.MkdirAll(at(".nvm"), 0o755), os.Symlink(at(".ssh"), at(".nvm/versions")), os.MkdirAll(at(".pyenv"), 0o755), os.Symlink(at(".cargo"), at(".pyenv/versions")))
+}
+
+// shown returns the toolchains that a sandbox shows.
+func (b *bait) shown() (mounts []sandbox.Mount) {
+	found := toolchains.Find(toolchains.Options{Variable: func(name string) string { return map[string]string{"HOME": b.home()}[name] }})
+	for _, place := range found.Places {
+		mounts = append(mounts, sandbox.Mount{Path: place.Path})
+	}
+	return mounts
 }
 
 // listen opens what can be reached over a network or as a socket.

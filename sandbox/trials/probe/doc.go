@@ -43,8 +43,10 @@ const (
 	Files       = "files"       // reading what rules close
 	Writes      = "writes"      // changing it
 	Git         = "git"         // having git read or change it
+	Written     = "written"     // writing what the person's git obeys
 	Committed   = "committed"   // reading what git keeps of closed files
 	Machine     = "machine"     // files of the machine that are not the project's
+	Everyday    = "everyday"    // what stands beside toolchains, caches, devices and the password file
 	Proc        = "proc"        // /proc and /sys
 	Kernel      = "kernel"      // namespaces, mounts, capabilities, calls
 	Processes   = "processes"   // other processes, and staying alive
@@ -64,8 +66,10 @@ func Catalogue() []Case {
 		{Files, fileCases()},
 		{Writes, writeCases()},
 		{Git, gitCases()},
+		{Written, writtenCases()},
 		{Committed, committedCases()},
 		{Machine, machineCases()},
+		{Everyday, everydayCases()},
 		{Proc, procCases()},
 		{Kernel, kernelCases()},
 		{Processes, processCases()},

@@ -120,11 +120,14 @@ func (r *run) prepare(ctx context.Context) (err error) {
 
 func (r *run) dir(name string) string { return filepath.Join(r.base, name) }
 
+// maxCaches bounds the caches of the probe's project, in bytes.
+const maxCaches = 1 << 20
+
 // open makes a sandbox, in place of the one before if there is one, and works in it.
 func (r *run) open(ctx context.Context) error {
 	sb, err := r.o.Create(ctx, sandbox.Spec{
 		ID: "probe-" + strings.ToLower(rand.Text()[:8]), WorkingDir: r.dir("project"), Home: r.dir("home"),
-		Mounts: []sandbox.Mount{{Path: r.dir("out"), Writable: true}}, Labels: map[string]string{"purpose": "probe"}, Rules: &sandbox.Rules{},
+		Mounts: append(r.bait.shown(), sandbox.Mount{Path: r.dir("out"), Writable: true}), Caches: maxCaches, Labels: map[string]string{"purpose": "probe"}, Rules: &sandbox.Rules{},
 	})
 	if err != nil {
 		return err

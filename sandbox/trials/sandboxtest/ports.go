@@ -68,7 +68,7 @@ func testPorts(t *testing.T, d sandbox.Driver, owner int) {
 		port int
 		want string
 	}{{5173, "four hello"}, {5174, six}, {5175, ""}, {53, ""}, {ownPort, ""}} {
-		at := freePort(t)
+		at := FreePort(t)
 		o, err := ports.Open(ported, ports.Spec{Port: tt.port, At: at}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +103,8 @@ func greet(address string) string {
 	return string(got)
 }
 
-func freePort(t *testing.T) int {
+// FreePort returns a port of loopback at which nobody listens.
+func FreePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

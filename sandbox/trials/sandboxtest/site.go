@@ -31,7 +31,7 @@ const filesHost = "files.pythonhosted.org"
 // of names. Who trusts the file authority trusts it.
 func newSite(t *testing.T, authority string, rules []egress.Rule, names []string) *egress.Door {
 	t.Helper()
-	handler := siteHandler(t)
+	handler := Site(t)
 	plain, secure := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
 	config, certificate := sitetest.Certified(t, names...)
 	if err := os.WriteFile(authority, certificate, 0o644); err != nil {
@@ -70,9 +70,9 @@ func newSite(t *testing.T, authority string, rules []egress.Rule, names []string
 	return door
 }
 
-// siteHandler is a git host, a registry of npm, a proxy of Go's modules and an index of
+// Site is a git host, a registry of npm, a proxy of Go's modules and an index of
 // Python's packages, with one tiny thing in each.
-func siteHandler(t *testing.T) http.Handler {
+func Site(t *testing.T) http.Handler {
 	t.Helper()
 	mux := http.NewServeMux()
 	file := func(path string, content []byte) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,10 +81,11 @@ func TestDownloads(t *testing.T, newDriver NewDriver, owner int) {
 	}
 	door := newSite(t, authority, rules, names)
 	spec.Doors = []sandbox.Door{{Name: "egress", Dial: door.Dial}}
+	spec.Road, spec.Rules = door, &sandbox.Rules{Own: "/nowhere/.gooseignore"}
 	sb := Create(t, newDriver(t), spec)
-	env := append(toolEnv(authority), sandbox.ProxyEnvironment(sb.Info().Doors["egress"])...)
-	env = append(env, "PATH="+filepath.Join(root, "bin")+":/usr/local/bin:/usr/bin:/bin", "HOME="+sb.Info().Home)
-	run := func(t *testing.T, script string) (string, int) {
+	plain := append(toolEnv(authority), "PATH="+filepath.Join(root, "bin")+":/usr/local/bin:/usr/bin:/bin", "HOME="+sb.Info().Home)
+	proxied := append(slices.Clone(plain), sandbox.ProxyEnvironment(sb.Info().Doors["egress"])...)
+	runWith := func(t *testing.T, env []string, script string) (string, int) {
 		t.Helper()
 		p := StartCommand(t, sb, sandbox.Command{Args: []string{"/bin/sh", "-c", "exec 2>&1; " + script}, Env: Env(env...), NullStdin: true})
 		defer Kill(t, p)
@@ -97,6 +99,7 @@ func TestDownloads(t *testing.T, newDriver NewDriver, owner int) {
 		}
 		return string(said), st.Code
 	}
+	run := func(t *testing.T, script string) (string, int) { t.Helper(); return runWith(t, proxied, script) }
 	for _, d := range downloads() {
 		t.Run(d.name, func(t *testing.T) {
 			if d.there != "" {
@@ -117,6 +120,14 @@ func TestDownloads(t *testing.T, newDriver NewDriver, owner int) {
 				}
 				if said, code := run(t, strings.ReplaceAll(d.script, "HOST", scheme+other)); code == 0 {
 					t.Errorf("from %s%s, which is not allowed, it works: %s", scheme, other, said)
+				}
+			}
+			if d.name == "curl" || os.Getenv("GANDER_EVERYWHERE") != "" { // by plain TCP
+				if said, code := runWith(t, plain, strings.ReplaceAll(d.script, "HOST", "https://"+allowed)); code != 0 {
+					t.Errorf("from %s without the proxy: exit code %d: %s", allowed, code, said)
+				}
+				if said, code := runWith(t, plain, strings.ReplaceAll(d.script, "HOST", "https://"+other)); code == 0 {
+					t.Errorf("from %s without the proxy, which is not allowed, it works: %s", other, said)
 				}
 			}
 			if d.preset != "" {

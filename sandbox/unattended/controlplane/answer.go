@@ -29,27 +29,36 @@ func fail(status int, format string, args ...any) error {
 // answerError writes an error as JSON. What nobody foresaw is logged and said in general
 // words only: it may hold paths and values of this machine.
 func (p *Plane) answerError(w http.ResponseWriter, r *http.Request, err error) {
-	var se *statusError
-	var gap *gapError
-	switch {
-	case errors.As(err, &se):
-	case errors.As(err, &gap):
-		se = &statusError{status: http.StatusConflict, text: gap.Error(), more: map[string]any{"lastSeq": gap.lastSeq}}
-	case errors.Is(err, ErrBadRequest):
-		se = &statusError{status: http.StatusBadRequest, text: err.Error()}
-	case errors.Is(err, ErrNotRunning):
-		se = &statusError{status: http.StatusConflict, text: err.Error()}
-	case errors.Is(err, ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		se = &statusError{status: http.StatusServiceUnavailable, text: err.Error()}
-	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil && statusOf(err) == nil {
 		return // nobody is there to read it
-	default:
+	}
+	se := statusOf(err)
+	if se == nil {
 		p.log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		se = &statusError{status: http.StatusInternalServerError, text: "something went wrong inside; the log of gander serve says what"}
 	}
 	body := map[string]any{"error": se.text}
 	maps.Copy(body, se.more)
 	answer(w, se.status, body)
+}
+
+// statusOf returns an error with its status; nil for one that nobody foresaw.
+func statusOf(err error) *statusError {
+	var se *statusError
+	var gap *gapError
+	switch {
+	case errors.As(err, &se):
+		return se
+	case errors.As(err, &gap):
+		return &statusError{status: http.StatusConflict, text: gap.Error(), more: map[string]any{"lastSeq": gap.lastSeq}}
+	case errors.Is(err, ErrBadRequest):
+		return &statusError{status: http.StatusBadRequest, text: err.Error()}
+	case errors.Is(err, ErrNotRunning):
+		return &statusError{status: http.StatusConflict, text: err.Error()}
+	case errors.Is(err, ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return &statusError{status: http.StatusServiceUnavailable, text: err.Error()}
+	}
+	return nil
 }
 
 // answer writes a value as JSON.

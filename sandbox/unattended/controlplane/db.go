@@ -16,7 +16,7 @@ import (
 
 // migrations bring a database from the version of their index to the next one.
 // One that was released is never changed.
-var migrations = []string{schema, torn, unnumbered, using}
+var migrations = []string{schema, torn, unnumbered, using, schedules}
 
 // schema keeps the tables of the succeeded system in spirit: iterations, events,
 // vitals, prompt history, mailbox, snapshots, and runs in the place of sessions. Times
@@ -138,6 +138,22 @@ ALTER TABLE runs ADD COLUMN last_batch BLOB;
 
 // using is Run.Using.
 const using = `ALTER TABLE runs ADD COLUMN using_now TEXT NOT NULL DEFAULT '{}';`
+
+// schedules are runs that begin at times. Next is null when there is no time any more; fired is the
+// last time that was due, and begun is set until what came of it is in run and said.
+const schedules = `
+CREATE TABLE schedules (
+	id TEXT PRIMARY KEY,
+	timetable TEXT NOT NULL,
+	start TEXT NOT NULL,
+	created INTEGER NOT NULL,
+	next INTEGER,
+	fired INTEGER,
+	begun INTEGER NOT NULL DEFAULT 0,
+	run TEXT NOT NULL DEFAULT '',
+	said TEXT NOT NULL DEFAULT ''
+) STRICT;
+`
 
 // querier is what reading needs: the readers' pool, or the transaction that writes.
 type querier interface {

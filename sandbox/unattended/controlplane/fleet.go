@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
 )
@@ -45,6 +46,9 @@ type Fleet interface {
 	// Message gives the loop a message of its operator for the next instruction. It
 	// returns when the keeper has it.
 	Message(ctx context.Context, runID, text string) error
+	// Ports carries out a person's order about the ports of the run's sandbox, and returns
+	// what is open on this machine then. An empty order only looks.
+	Ports(ctx context.Context, runID string, o ports.Order) (ports.View, error)
 	// PromptChanged says that the prompt of a run, or with "" the one of all runs
 	// without their own, has changed. Keepers fetch it anew. It does not block; a
 	// keeper that cannot be told finds out when it asks the next time.

@@ -34,13 +34,14 @@ type ingest struct {
 	ids    map[int64]int64 // of iterations, by their number
 	counts map[int64]*struct{ actions, errors int }
 
+	before  telemetry.State // of the run
 	taken   []stored
 	changed bool // what clients see of the run
 	ended   bool // an iteration
 }
 
 func newIngest(t *tx, r *Run, now int64) *ingest {
-	return &ingest{tx: t, run: r, now: now, ids: map[int64]int64{}, counts: map[int64]*struct{ actions, errors int }{}}
+	return &ingest{tx: t, run: r, now: now, before: r.State, ids: map[int64]int64{}, counts: map[int64]*struct{ actions, errors int }{}}
 }
 
 // take takes what is new of a batch in its order. Events that are known are skipped.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"gander.dev/gander/sandbox/outbound/notify"
 	"gander.dev/gander/sandbox/telemetry"
 )
 
@@ -44,6 +45,12 @@ type Options struct {
 	// summaries off. SummaryTimeout bounds a call; zero means a minute.
 	Summarize      func(ctx context.Context, lines []string) (string, error)
 	SummaryTimeout time.Duration
+
+	// Notify tells the person who is away that a run waits, pauses, ends or fails, and what is
+	// out of the ordinary with a schedule; it must not wait. Nil tells nobody. PageURL is where
+	// the links in it lead, without a token.
+	Notify  func(notify.Note)
+	PageURL string
 
 	// Transcripts gets the events of every run that was started here; nil: nobody does.
 	Transcripts Transcripts

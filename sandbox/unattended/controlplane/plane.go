@@ -25,8 +25,13 @@ type Plane struct {
 	handler http.Handler
 	counts  counts
 
+	adopted   chan struct{}          // closed when the runs of earlier processes were taken up
+	adoptOnce sync.Once              // closes it
+	scheduled chan struct{}          // a schedule is new
 	summarise chan struct{}          // an iteration has ended
 	transmit  chan struct{}          // events have come
+	asked     asked                  // questions that wait for the person
+	noted     noted                  // what the person was told who is away
 	steering  keyed                  // one order to a run at a time
 	storing   chan struct{}          // has an element while a snapshot is made, restored or removed
 	restoring atomic.Pointer[string] // the workspace that is restored; nil when none is
@@ -65,7 +70,7 @@ func New(o Options) (*Plane, error) {
 	}
 	p := &Plane{
 		o: o, log: o.Log, db: db, hub: newHub(newest), hosts: newHosts(o.Listen, o.AllowHosts), token: hashToken(o.Token),
-		summarise: make(chan struct{}, 1), transmit: make(chan struct{}, 1), storing: make(chan struct{}, 1), ctx: ctx, end: end, patience: restoreWait,
+		adopted: make(chan struct{}), scheduled: make(chan struct{}, 1), summarise: make(chan struct{}, 1), transmit: make(chan struct{}, 1), storing: make(chan struct{}, 1), ctx: ctx, end: end, patience: restoreWait,
 	}
 	p.late, p.giveUp = context.WithCancel(context.WithoutCancel(ctx))
 	p.clearSnapshots()
@@ -86,6 +91,7 @@ func (p *Plane) background() {
 	}
 	p.work.Go(p.retention)
 	p.work.Go(p.watch)
+	p.work.Go(p.timekeeper)
 }
 
 func (p *Plane) wake(c chan struct{}) {
@@ -105,6 +111,7 @@ func (p *Plane) Handler() http.Handler { return p.handler }
 // not be finished. The next control plane knows then that the workspace is not whole.
 func (p *Plane) Close() error {
 	p.end()
+	p.endQuestions()
 	p.hub.close()
 	p.work.Wait()
 	return errors.Join(p.settle(), p.db.close())
@@ -147,9 +154,10 @@ func (p *Plane) settle() error {
 }
 
 // Adopt takes up the runs of an earlier process: call it once, when the control plane
-// can be reached. A run whose keeper is gone and cannot be started again is shown as
+// can be reached. Schedules start no run before. A run whose keeper is gone and cannot be started again is shown as
 // failed until its keeper tells otherwise. The error names such runs and why.
 func (p *Plane) Adopt(ctx context.Context) error {
+	defer p.adoptOnce.Do(func() { close(p.adopted) })
 	runs, err := readRuns(ctx, p.db.read, whereWanted)
 	if err != nil {
 		return err
@@ -206,13 +214,17 @@ func (p *Plane) change(ctx context.Context, id string, do func(*tx, *Run) error)
 		if r == nil {
 			return noRun(id)
 		}
+		before := r.State
 		if err := do(t, r); err != nil {
 			return err
 		}
 		if err := updateRun(t, r); err != nil {
 			return err
 		}
-		t.then(func() { p.hub.tell(r.RunID, "run", r, p.now()) })
+		t.then(func() {
+			p.hub.tell(r.RunID, "run", r, p.now())
+			p.notifyRun(r, before)
+		})
 		return nil
 	})
 }

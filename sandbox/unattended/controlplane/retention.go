@@ -20,7 +20,7 @@ func (p *Plane) retention() {
 	tick := time.NewTicker(retainEvery)
 	defer tick.Stop()
 	for {
-		if err := p.retain(p.ctx); err != nil && p.ctx.Err() == nil {
+		if err := errors.Join(p.retain(p.ctx), p.forgetSpent(p.ctx)); err != nil && p.ctx.Err() == nil {
 			p.log.Warn("old events could not be removed", "error", err)
 		}
 		select {

@@ -35,6 +35,16 @@ func routes() []route {
 
 		{method: "DELETE", pattern: "/api/runs/{id}", who: person, serve: (*Plane).deleteRun},
 		{method: "POST", pattern: "/api/runs/{id}/dismiss", who: person, serve: (*Plane).dismissRun},
+		{method: "GET", pattern: "/api/runs/{id}/ports", who: person, serve: (*Plane).ports},
+		{method: "POST", pattern: "/api/runs/{id}/ports", who: person, serve: (*Plane).changePorts},
+
+		{method: "GET", pattern: "/api/questions", who: person, serve: (*Plane).questions},
+		{method: "POST", pattern: "/api/questions", who: both, serve: (*Plane).askQuestion},
+		{method: "POST", pattern: "/api/questions/{id}/answer", who: person, serve: (*Plane).answerQuestion},
+
+		{method: "GET", pattern: "/api/schedules", who: person, serve: (*Plane).schedules},
+		{method: "POST", pattern: "/api/schedules", who: person, serve: (*Plane).addSchedule},
+		{method: "DELETE", pattern: "/api/schedules/{id}", who: person, serve: (*Plane).deleteSchedule},
 
 		{method: "POST", pattern: "/api/sandbox/start", who: person, old: true, serve: (*Plane).start},
 		{method: "POST", pattern: "/api/sandbox/stop", who: person, old: true, serve: (*Plane).stop},

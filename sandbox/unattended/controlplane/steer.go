@@ -81,12 +81,20 @@ func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 	if err := readBody(w, r, &req, true); err != nil {
 		return err
 	}
-	req.Agent = cmp.Or(req.Agent, defaultAgent)
-	if req.Limits.Tokens == 0 && req.Limits.Cost == 0 && !req.NoBudget {
-		req.Limits.Tokens = loop.DefaultTokens
-	}
-	if err := p.checkStart(r.Context(), &req); err != nil {
+	run, err := p.begin(r.Context(), &req)
+	if err != nil {
 		return err
+	}
+	answer(w, http.StatusOK, map[string]string{
+		"runId": run.RunID, "sessionId": run.SessionID, "containerId": run.ContainerID, "agentType": run.Agent, "status": "started",
+	})
+	return nil
+}
+
+// begin starts a run.
+func (p *Plane) begin(ctx context.Context, req *startRequest) (*Run, error) {
+	if err := p.checkStart(ctx, req); err != nil {
+		return nil, err
 	}
 	run := &Run{
 		RunID: uuid.Must(uuid.NewV7()).String(), SessionID: uuid.Must(uuid.NewV7()).String(), Agent: req.Agent, Driver: req.Driver,
@@ -94,11 +102,11 @@ func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer p.steering.lock(run.RunID)()
 	token, hash := newToken()
-	if err := p.keepNewRun(r.Context(), run, req.Prompt, hash); err != nil {
-		return err
+	if err := p.keepNewRun(ctx, run, req.Prompt, hash); err != nil {
+		return nil, err
 	}
 	// From here on the browser may go away: a start that has begun is finished.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), steerTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), steerTimeout)
 	defer cancel()
 	spec := run.spec()
 	spec.Token, spec.Prompt = token, req.Prompt
@@ -107,20 +115,17 @@ func (p *Plane) start(w http.ResponseWriter, r *http.Request) error {
 			_, err := t.exec("DELETE FROM runs WHERE key=?", run.key)
 			return err
 		})
-		return errors.Join(err, forget)
+		return nil, errors.Join(err, forget)
 	}
 	p.refresh(ctx, run.RunID)
 	run, err := readRun(ctx, p.db.read, whereID, run.RunID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.log.Info("a run was started", "run", run.RunID, "agent", run.Agent, "workspace", run.Workspace)
 	p.hub.tell(run.RunID, "run", run, p.now())
 	p.hub.tell(run.RunID, "session_start", map[string]string{"containerId": run.ContainerID, "agentType": run.Agent, "runId": run.RunID}, p.now())
-	answer(w, http.StatusOK, map[string]string{
-		"runId": run.RunID, "sessionId": run.SessionID, "containerId": run.ContainerID, "agentType": run.Agent, "status": "started",
-	})
-	return nil
+	return run, nil
 }
 
 // keepNewRun makes the row of a run before anything runs, so that of two starts in one
@@ -161,6 +166,10 @@ func occupants(ctx context.Context, q querier, workspace string) ([]*Run, error)
 
 // checkStart checks a start as far as it can be checked before, and completes it.
 func (p *Plane) checkStart(ctx context.Context, req *startRequest) error {
+	req.Agent = cmp.Or(req.Agent, defaultAgent)
+	if req.Limits.Tokens == 0 && req.Limits.Cost == 0 && !req.NoBudget {
+		req.Limits.Tokens = loop.DefaultTokens
+	}
 	if err := p.checkAgent(ctx, req.Agent); err != nil {
 		return err
 	}

@@ -164,6 +164,7 @@ func (p *Plane) tellTaken(in *ingest, known int) {
 	p.hub.events(in.taken)
 	if in.changed {
 		p.hub.tell(in.run.RunID, "run", in.run, p.now())
+		p.notifyRun(in.run, in.before)
 	}
 	if in.ended {
 		p.wake(p.summarise)

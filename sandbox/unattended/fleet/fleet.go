@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox/drivers/registry"
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/unattended/controlplane"
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
@@ -364,6 +365,9 @@ func steered(err error) error {
 	if errors.Is(err, keeper.ErrBusy) {
 		return fmt.Errorf("%w: %w", controlplane.ErrUnavailable, err)
 	}
+	if errors.Is(err, keeper.ErrPort) {
+		return fmt.Errorf("%w: %w", controlplane.ErrBadRequest, err)
+	}
 	if errors.Is(err, keeper.ErrNoKeeper) || errors.Is(err, keeper.ErrNoLoop) {
 		return fmt.Errorf("%w: %w", controlplane.ErrNotRunning, err)
 	}
@@ -404,6 +408,15 @@ func (f *Fleet) Cancel(ctx context.Context, runID string) error {
 // Message implements controlplane.Fleet.
 func (f *Fleet) Message(ctx context.Context, runID, text string) error {
 	return f.steer(ctx, runID, func(ctx context.Context, c *keeper.Client) error { return c.Message(ctx, text) })
+}
+
+// Ports implements controlplane.Fleet.
+func (f *Fleet) Ports(ctx context.Context, runID string, o ports.Order) (v ports.View, err error) {
+	err = f.steer(ctx, runID, func(ctx context.Context, c *keeper.Client) (err error) {
+		v, err = c.Ports(ctx, o)
+		return err
+	})
+	return v, err
 }
 
 // PromptChanged implements controlplane.Fleet.

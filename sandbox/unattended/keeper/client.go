@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"gander.dev/gander/sandbox/outbound/ports"
 )
 
 // ErrNoKeeper is returned when no keeper of a run answers.
@@ -77,6 +79,12 @@ func (c *Client) Message(ctx context.Context, text string) error {
 	return c.post(ctx, "/message", map[string]string{"text": text})
 }
 
+// Ports carries out an order about the sandbox's ports, and returns what is open then.
+func (c *Client) Ports(ctx context.Context, o ports.Order) (v ports.View, err error) {
+	err = c.exchange(ctx, http.MethodPost, "/ports", o, &v)
+	return v, err
+}
+
 // Follow returns when the keeper has ended, or ctx has; an error means that none answers.
 func (c *Client) Follow(ctx context.Context) error {
 	resp, err := c.send(ctx, http.MethodGet, "/alive", nil)
@@ -94,15 +102,21 @@ func (c *Client) post(ctx context.Context, path string, body any) error {
 }
 
 func (c *Client) status(ctx context.Context, method, path string, body any) (s Status, err error) {
+	err = c.exchange(ctx, method, path, body, &s)
+	return s, err
+}
+
+// exchange makes a request and reads its answer.
+func (c *Client) exchange(ctx context.Context, method, path string, body, into any) error {
 	resp, err := c.send(ctx, method, path, body)
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxRequest)).Decode(&s); err != nil {
-		return s, fmt.Errorf("run %s: %w: its answer broke off: %w", c.dir.RunID, ErrNoKeeper, err)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxRequest)).Decode(into); err != nil {
+		return fmt.Errorf("run %s: %w: its answer broke off: %w", c.dir.RunID, ErrNoKeeper, err)
 	}
-	return s, nil
+	return nil
 }
 
 // send makes a request; an answer that is not 200 is an error.
@@ -133,6 +147,8 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 		err = ErrNoLoop
 	case http.StatusServiceUnavailable:
 		err = ErrBusy
+	case http.StatusUnprocessableEntity:
+		return nil, fmt.Errorf("%w: %w", ErrPort, err)
 	}
 	return nil, fmt.Errorf("run %s: %w", c.dir.RunID, err)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/telemetry"
 )
 
@@ -73,8 +74,17 @@ func (k *keeper) handler() http.Handler {
 		"POST /cancel": k.cancelIteration,
 		"POST /prompt": func(context.Context) error { k.prompts.kick(); return nil },
 	} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { conclude(w, k, do(r.Context())) })
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { concludeStatus(w, k, do(r.Context())) })
 	}
+	mux.HandleFunc("POST /ports", func(w http.ResponseWriter, r *http.Request) {
+		var o ports.Order
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&o); err != nil {
+			http.Error(w, "the order cannot be read: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		v, err := k.ports.carryOut(r.Context(), o, k.notice)
+		conclude(w, v, err)
+	})
 	mux.HandleFunc("POST /message", func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Text string `json:"text"`
@@ -83,7 +93,7 @@ func (k *keeper) handler() http.Handler {
 			http.Error(w, "the text cannot be read: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		conclude(w, k, k.message(body.Text))
+		concludeStatus(w, k, k.message(body.Text))
 	})
 	return mux
 }
@@ -103,8 +113,19 @@ func answer(w http.ResponseWriter, content any) {
 	_ = json.NewEncoder(w).Encode(content) // who asked may be gone
 }
 
-func conclude(w http.ResponseWriter, k *keeper, err error) {
+func concludeStatus(w http.ResponseWriter, k *keeper, err error) {
+	if err != nil {
+		conclude(w, nil, err)
+		return
+	}
+	answer(w, k.status())
+}
+
+// conclude answers with the content, unless there is an error.
+func conclude(w http.ResponseWriter, content any, err error) {
 	switch {
+	case errors.Is(err, ErrPort):
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 	case errors.Is(err, ErrNoLoop):
 		http.Error(w, err.Error(), http.StatusConflict)
 	case errors.Is(err, ErrBusy):
@@ -112,7 +133,7 @@ func conclude(w http.ResponseWriter, k *keeper, err error) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
-		answer(w, k.status())
+		answer(w, content)
 	}
 }
 

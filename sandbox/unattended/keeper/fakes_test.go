@@ -42,6 +42,7 @@ type fakePlane struct {
 	grown  []string // parts of messages
 	prompt string
 	away   bool
+	says   func() (status int, body string) // to questions; nil knows none
 }
 
 const testToken = "token-of-the-sandbox"
@@ -74,6 +75,13 @@ func (p *fakePlane) serve(w http.ResponseWriter, r *http.Request) {
 		var g telemetry.Growth
 		_ = json.NewDecoder(r.Body).Decode(&g)
 		p.grown = append(p.grown, g.Content)
+	case "/api/questions":
+		status, body := http.StatusNotFound, "{}"
+		if p.says != nil {
+			status, body = p.says()
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
 	case "/api/prompt":
 		w.Header().Set("ETag", fmt.Sprintf("%q", p.prompt))
 		_ = json.NewEncoder(w).Encode(map[string]string{"content": p.prompt})
@@ -375,13 +383,14 @@ func (fakeAgent) OneShot(_ context.Context, _ sandbox.Sandbox, p sandbox.Session
 type fakeTerms struct {
 	confine.Terms
 	canaries   string
+	ask        bool // about hosts
 	rules      *sandbox.Rules
 	openModel  func(confine.Way)                // called when the way is opened; may be nil
 	openEgress func(confine.Way) confine.Egress // nil opens none
 }
 
 func (f *fakeTerms) Policy(string) (confine.Policy, error) {
-	return confine.Policy{Policy: policy.Policy{Git: policy.GitWarn, Canaries: f.canaries}}, nil
+	return confine.Policy{Policy: policy.Policy{Git: policy.GitWarn, Canaries: f.canaries, Network: policy.Network{Ask: f.ask}}}, nil
 }
 
 func (f *fakeTerms) Rules() *sandbox.Rules { return f.rules }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/outbound/gateway"
-	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/rules/gitconfig"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/loop"
@@ -54,15 +52,22 @@ type incarnation struct {
 	notices  map[string]bool
 	provoked int
 
+	// hosts were asked about; mu guards them, too. The questions end with life.
+	asks    bool
+	hosts   map[string]bool
+	life    context.Context
+	endLife context.CancelFunc
+	asking  sync.WaitGroup
+
 	door  *door
 	place *confine.Place
-	ports *ports.Set // nil before the place
 }
 
 // incarnate makes a sandbox, runs the loop in it until either has ended, or ctx has,
 // and returns why when nothing of them is left.
 func (k *keeper) incarnate(ctx context.Context) (err error) {
-	in := &incarnation{k: k, notices: map[string]bool{}}
+	in := &incarnation{k: k, notices: map[string]bool{}, asks: k.asksHosts(), hosts: map[string]bool{}}
+	in.life, in.endLife = context.WithCancel(ctx)
 	k.mu.Lock()
 	k.present = in
 	k.mu.Unlock()
@@ -78,7 +83,7 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 		return err
 	}
 	k.up(in.place.Sandbox.Info(), l, start)
-	in.openPorts()
+	in.k.ports.begin(in)
 	done := make(chan struct{})
 	account := newMeter(ctx, in.place.Sandbox, k.log)
 	silence := time.NewTimer(k.o.silence)
@@ -174,14 +179,14 @@ func (in *incarnation) begin(ctx context.Context) error {
 	return in.k.tell(loop.Command{Type: loop.CommandBegin})
 }
 
-// way says what may lead out of the sandbox. Nobody is there to be asked about hosts. What
+// way says what may lead out of the sandbox. Nobody is there to be waited for about hosts. What
 // the run may use holds beside the policy's budget.
 func (in *incarnation) way() confine.Way {
 	k, run := in.k, in.k.asked()
 	return confine.Way{
 		Session: acp.SessionID(run.SessionID), WorkingDir: run.Workspace, Agent: run.Agent, Context: k.life, Leaks: k.leaks.Leaks,
 		Notice:  func(_, text string) { in.provokedNotice(text) },
-		Decided: func(t egress.Tally) { k.decided(t.String()) },
+		Decided: in.decided,
 		Ask:     func(context.Context, string, int) egress.Answer { return egress.Unasked },
 		Budget:  gateway.Budget{MaxTokens: run.Limits.Tokens, MaxCost: run.Limits.Cost},
 		Observe: func(e gateway.Event) {
@@ -280,35 +285,15 @@ func (in *incarnation) prepare(ctx context.Context) (loop.Start, []string, error
 
 // close takes down whatever was opened.
 func (in *incarnation) close() (err error) {
+	in.endQuestions()
 	if in.place != nil {
 		err = in.place.Close()
 	}
-	if in.ports != nil {
-		in.ports.End()
-	}
+	in.k.ports.end()
 	if in.door != nil {
 		in.door.close()
 	}
 	return err
-}
-
-// openPorts opens the ports that the person has named, and tells the page of these and of
-// servers inside.
-func (in *incarnation) openPorts() {
-	in.ports = ports.NewSet(in.place.Sandbox, in.k.dir.SandboxID(), in.k.log)
-	for _, spec := range in.k.o.Ports {
-		url, err := in.ports.Open(spec)
-		if err != nil {
-			in.notice(fmt.Sprintf("Port %d of the sandbox is not open: %v.", spec.Port, err))
-			continue
-		}
-		in.notice("Open: " + ports.Say(spec.Port, url) + ".")
-	}
-	in.ports.Watch(func(port int) {
-		if !slices.ContainsFunc(in.k.o.Ports, func(s ports.Spec) bool { return s.Port == port }) {
-			in.provokedNotice(fmt.Sprintf("Port %d listens inside. To open it in the next sandbox, add \"%d\" to sandbox.ports in gander's config.json.", port, port))
-		}
-	})
 }
 
 // maxProvoked bounds what is said about what programs inside one sandbox try.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 	"gander.dev/gander/sandbox/unattended/loop"
 )
 
-// Options configure Run. All fields but Log are required.
+// Options configure Run. All fields but AllowHost and Log are required.
 type Options struct {
 	// Home is gander's home, Dir the run's directory below it.
 	Home string
@@ -29,9 +30,12 @@ type Options struct {
 	Driver sandbox.Driver
 	// Terms give the policy of the workspace, as it is now, and open the ways out.
 	Terms confine.Terms
-	// Ports of the sandbox are open on this machine.
+	// Ports of the sandbox are open on this machine, until the person closes them.
 	Ports []ports.Spec
-	Log   *slog.Logger
+	// AllowHost allows the project a host for good, as the person has answered on the page; nil
+	// asks nobody.
+	AllowHost func(address string) error
+	Log       *slog.Logger
 
 	silence time.Duration // silentTime; tests are less patient
 	made    func(*keeper) // for tests; may be nil
@@ -74,6 +78,7 @@ type keeper struct {
 	halt    context.CancelFunc
 	leaks   *leaks
 	growing growing
+	ports   runPorts
 
 	// emitting is held while an event is numbered and written, which takes as long as
 	// there is no room for it: nothing that has to be answered waits for it.
@@ -118,7 +123,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func newKeeper(o Options) (*keeper, error) {
-	k := &keeper{o: o, dir: o.Dir, log: o.Log, ready: make(chan struct{}), halted: make(chan struct{}), told: make(chan struct{}), leaving: make(chan struct{}), phase: Starting, growing: growing{wake: make(chan struct{}, 1)}}
+	k := &keeper{o: o, dir: o.Dir, log: o.Log, ready: make(chan struct{}), halted: make(chan struct{}), told: make(chan struct{}), leaving: make(chan struct{}), phase: Starting, growing: growing{wake: make(chan struct{}, 1)}, ports: runPorts{wanted: slices.Clone(o.Ports)}}
 	var err error
 	if k.spec, err = k.dir.Spec(); err != nil {
 		return nil, err

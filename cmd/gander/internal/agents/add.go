@@ -63,6 +63,9 @@ func listPresets(a *cli.App, asJSON bool) error {
 	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
 	for _, p := range presets.All() {
 		state := fmt.Sprintf("%s, by %s, tried %s", p.NPM(), p.Protocol, p.Tried)
+		if p.OneShot {
+			state += ", started for each prompt"
+		}
 		if p.Not != "" {
 			state = "not: " + p.Not
 		}
@@ -76,6 +79,8 @@ type entry struct {
 	Command       []string          `json:"command"`
 	Env           map[string]string `json:"env,omitempty"`
 	Mode          string            `json:"mode,omitempty"`
+	OneShot       bool              `json:"oneShot,omitempty"`
+	Protocol      string            `json:"protocol,omitempty"`
 	ReadOnlyPaths []string          `json:"readOnlyPaths,omitempty"`
 }
 
@@ -96,7 +101,11 @@ func addPreset(a *cli.App, preset, name, program string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	e := entry{Command: append(command, p.Args...), Env: p.Env, Mode: p.Mode, ReadOnlyPaths: paths}
+	command = append(command, p.Args...)
+	if p.Script != "" {
+		command = append([]string{"/bin/sh", "-c", p.Script, p.Name}, command...)
+	}
+	e := entry{Command: command, Env: p.Env, Mode: p.Mode, OneShot: p.OneShot, Protocol: p.Speaks, ReadOnlyPaths: paths}
 	file, err := setEntry(a, name, e)
 	if err != nil {
 		return err

@@ -64,6 +64,12 @@ is shown with the line that is wrong.`,
 			w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
 			for _, r := range rows {
 				state := "ready: " + strings.Join(r.Command, " ")
+				switch {
+				case a.Config.OnlyTalks(r.Name):
+					state = "ready: runs in gander itself, and only talks"
+				case len(r.Command) == 0:
+					state = "ready: runs in gander itself, and gives the others tasks"
+				}
 				if !r.Ready {
 					state = "not ready: " + r.Missing
 				}
@@ -81,7 +87,8 @@ is shown with the line that is wrong.`,
 
 func agentRows(ctx context.Context, a *cli.App) []agentRow {
 	var rows []agentRow
-	for _, ag := range wire.New(a).Agents() {
+	w := wire.New(a)
+	for _, ag := range append(w.Agents(), w.Orchestrator(nil)) {
 		r := agentRow{Name: ag.Name(), Ready: true}
 		if m := a.Config.Manifest(ag.Name()); m != nil {
 			r.Provider, r.Endpoint, r.Description, r.Tags, r.Manifest = m.Provider, m.Endpoint, m.Description, m.Tags, m.Path
@@ -120,6 +127,9 @@ a session there. It does not call the model; gander doctor does.`,
 			if err := ag.Check(cmd.Context()); err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
+			if _, hosted := ag.(sandbox.Hosted); hosted {
+				return testHosted(a, ag, asJSON)
+			}
 			return testAgent(cmd.Context(), a, ag, driver, asJSON)
 		},
 	}
@@ -139,6 +149,27 @@ type tested struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// testHosted is testAgent for an agent without a sandbox, of which Check has said all.
+func testHosted(a *cli.App, ag sandbox.Agent, asJSON bool) error {
+	found := tested{Name: ag.Name(), Model: modelIn(ag.Defaults().ConfigOptions)}
+	if asJSON {
+		return a.PrintJSON(found)
+	}
+	_, err := fmt.Fprintf(a.Out, "%s has what it needs, and runs in gander itself\nmodel      %s\n", ag.Name(), cli.Printable(found.Model))
+	return err
+}
+
+// modelIn returns the model that the options of a session name.
+func modelIn(options []acp.ConfigOption) string {
+	model := ""
+	for _, o := range options {
+		if o.Category == acp.CategoryModel {
+			model = strings.Trim(string(o.CurrentValue), `"`)
+		}
+	}
+	return model
+}
+
 func testAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, driver string, asJSON bool) error {
 	w := wire.New(a)
 	model, err := w.Ways.OpenModel(confine.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.Log.Warn(text) }})
@@ -146,7 +177,7 @@ func testAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, driver string,
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	started := time.Now()
-	p := show.Watch(a, "starting "+ag.Name()+" in its sandbox")
+	p := show.Watch(a, "starting "+ag.Name()+" in its sandbox", 5*time.Second)
 	sess, done, err := wire.OpenAgent(ctx, a, ag, model, driver)
 	p.Clear()
 	if err != nil {
@@ -158,11 +189,7 @@ func testAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, driver string,
 	if m := state.Modes; m != nil {
 		found.Mode = m.CurrentModeID
 	}
-	for _, o := range state.ConfigOptions {
-		if o.Category == acp.CategoryModel {
-			found.Model = strings.Trim(string(o.CurrentValue), `"`)
-		}
-	}
+	found.Model = modelIn(state.ConfigOptions)
 	if asJSON {
 		return a.PrintJSON(found)
 	}

@@ -27,7 +27,7 @@ func agentCreate(a *cli.App) *cobra.Command {
 		Long: `create writes a manifest, agents/NAME/AGENTS.md in gander's home: who answers under this
 name (--provider), with which model, and the agent's instructions, which are put in front
 of the first prompt of each conversation. The agent can be chosen in editors, by --agent,
-and in unattended runs. Edit the file, or change it with gander agent set.`,
+and, where a program answers, in unattended runs. Edit the file, or change it with gander agent set.`,
 		Example: `  gander agent create reviewer --provider opencode --description "Reads changes"
   gander agent create writer --provider goose --model qwen3 --tags docs,style --instructions writer.md`,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -43,17 +43,22 @@ and in unattended runs. Edit the file, or change it with gander agent set.`,
 			if err := a.Config.Fits(m); err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
-			if err := a.Config.Roster().Create(m); err != nil {
+			err = a.Config.Roster().Create(m)
+			if _, is := errors.AsType[*fs.PathError](err); is {
+				return fmt.Errorf("making the agent %s: %w; %s", m.ID, err, cli.HomeAdvice)
+			}
+			if err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
 			return wrote(a, m.ID, asJSON)
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&m.Provider, "provider", "", "who answers: a program that is an agent (goose, opencode or one of the configuration)")
+	fl.StringVar(&m.Provider, "provider", "", "who answers: a program that is an agent (goose, opencode, one of the configuration), or an endpoint")
 	fl.StringVar(&m.Name, "name", "", "its name for people (default: NAME)")
 	fl.StringVar(&m.Description, "description", "", "what it is for, in a sentence")
 	fl.StringSliceVar(&m.Tags, "tags", nil, "words to find it by, with commas between them")
+	fl.StringVar(&m.Endpoint, "endpoint", "", "whose models it uses: a name of gander provider list (default: as its provider)")
 	fl.StringVar(&m.Model, "model", "", "the model (default: as its provider has it)")
 	fl.StringVar(&m.Mode, "mode", "", "the mode, by the program's own id")
 	fl.StringVar(&m.WorkspaceAccess, "workspace", "", "internal gives it a directory of its own that stays; external and auto none")
@@ -258,7 +263,7 @@ takes those away.`,
 				return cli.UsageError("there is no manifest of an agent %q; gander agent list shows them", args[0])
 			}
 			if err != nil {
-				return fmt.Errorf("deleting the agent %s: %w", args[0], err)
+				return fmt.Errorf("deleting the agent %s: %w; %s", args[0], err, cli.HomeAdvice)
 			}
 			_, err = fmt.Fprintln(a.Out, "deleted", args[0])
 			return err
@@ -296,11 +301,11 @@ func agentImport(a *cli.App) *cobra.Command {
 		Use:   "import DIR",
 		Short: "take over the agents of an OpenGoat home as manifests",
 		Long: `import reads the agents of OpenGoat's directory (~/.opengoat): what their AGENTS.md says,
-the provider that each is bound to, and the files of their workspaces. Nothing that is
-there is written over, and a second time changes nothing. Links are not followed. Of keys
-only the names of their variables are read.`,
+the provider that each is bound to, the files of their workspaces, skills, and sessions.
+Nothing that is there is written over, and a second time changes nothing. Links are not
+followed. Of keys only the names of their variables are read.`,
 		Example: "  gander agent import ~/.opengoat --dry-run\n  gander agent import ~/.opengoat",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError("name the directory, as in: gander agent import ~/.opengoat")
 			}
@@ -308,6 +313,12 @@ only the names of their variables are read.`,
 			if err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
+			found = append(found, importSkills(a, args[0], dry)...)
+			of, err := importSessions(cmd.Context(), a, args[0], dry)
+			if err != nil {
+				return err
+			}
+			found = append(found, of...)
 			if asJSON {
 				return a.PrintJSON(found)
 			}

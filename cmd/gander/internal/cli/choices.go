@@ -8,6 +8,7 @@ import (
 	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/drivers"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/team/orchestrator"
 )
 
 // AgentNames returns the agents to choose from, besides those that a configuration adds.
@@ -20,9 +21,9 @@ func AgentWords() string { return strings.Join(agents.Names(), ", ") }
 // that gander brings.
 func (a *App) KnownAgents() []string {
 	if a.Config == nil {
-		return AgentNames()
+		return append(AgentNames(), orchestrator.Name)
 	}
-	return a.Config.AgentNames()
+	return a.Config.Answering()
 }
 
 func SandboxChoices() []string {
@@ -36,7 +37,7 @@ func (a *App) WeakerFlag(cmd *cobra.Command) {
 
 // RouteFlags are the flags that choose who answers and where.
 func (a *App) RouteFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.Flags.Agent, "agent", "", "who answers: "+AgentWords()+" or an agent of the configuration (default: the configuration's, else "+agents.Default()+")")
+	cmd.Flags().StringVar(&a.Flags.Agent, "agent", "", "who answers: "+AgentWords()+", an agent of the configuration, or orchestrator, which gives those tasks (default: the configuration's, else "+agents.Default()+")")
 	cmd.Flags().StringVar(&a.Flags.Sandbox, "sandbox", "", "where: auto, local, docker or off (default: the configuration's, else auto)")
 	a.WeakerFlag(cmd)
 	a.CompleteAgents(cmd)

@@ -9,6 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"unicode/utf8"
+
+	"gander.dev/gander/cmd/gander/internal/clients"
+	"gander.dev/gander/cmd/gander/internal/config"
 )
 
 // ProjectDir is the absolute path of a directory given by --cwd.
@@ -83,13 +86,22 @@ func GooseConfigDir(environ []string) string {
 // goose starts inside containers.
 const GooseName = "goose"
 
+// Program returns the file of the program that runs.
+func Program() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding gander's own program: %w", err)
+	}
+	return self, nil
+}
+
 // Executable is the absolute path of gander for a client, which does not have a
 // shell's PATH: the one in PATH when it is this program, because a new version
 // will be there too, else where this program is.
 func (a *App) Executable() (string, error) {
-	self, err := os.Executable()
+	self, err := Program()
 	if err != nil {
-		return "", fmt.Errorf("finding gander's own path: %w", err)
+		return "", err
 	}
 	if found := a.LookPath("gander"); found != "" && sameFile(found, self) {
 		return found, nil
@@ -120,4 +132,13 @@ func (a *App) LookPath(program string) string {
 		}
 	}
 	return ""
+}
+
+// Clients says where this person's clients keep their files.
+func (a *App) Clients() clients.Place {
+	home, _ := config.PersonalDir(a.Environ) // without it the paths are relative, and refused
+	return clients.Place{
+		OS: runtime.GOOS, Home: home,
+		Config: Variable(a.Environ, "XDG_CONFIG_HOME"), AppData: Variable(a.Environ, "APPDATA"),
+	}
 }

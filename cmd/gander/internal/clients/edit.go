@@ -172,9 +172,9 @@ func read(file string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", file)
+		return nil, fmt.Errorf("%s is not a regular file; name another one with --file", file)
 	case info.Size() > maxFileBytes:
-		return nil, fmt.Errorf("%s has %d bytes, too many for a configuration", file, info.Size())
+		return nil, fmt.Errorf("%s has %d bytes, too many for a configuration; name another one with --file", file, info.Size())
 	}
 	data, err := os.ReadFile(file)
 	if data == nil && err == nil {

@@ -116,6 +116,20 @@ func (gooseFormat) take(old, before []byte, e Entry) ([]byte, error) {
 	return out, err
 }
 
+func (gooseFormat) programs(old []byte) (found []string, err error) {
+	y, err := parseYAML(old)
+	if err != nil {
+		return nil, err
+	}
+	extensions, _ := y.meaning[gooseExtensions].(map[string]any)
+	for name := range extensions {
+		if extension := y.entry(name); (Entry{}).is(extension) {
+			found = append(found, extension["cmd"].(string))
+		}
+	}
+	return found, nil
+}
+
 // is reports whether an extension starts gander.
 func (e Entry) is(extension map[string]any) bool {
 	command, _ := extension["cmd"].(string)

@@ -80,23 +80,45 @@ func (f jsonFormat) take(old, before []byte, e Entry) ([]byte, error) {
 	return out, sameBut(old, out, path[:depth], nil)
 }
 
+func (f jsonFormat) programs(old []byte) (found []string, err error) {
+	d, err := parseJSON(old)
+	if err != nil {
+		return nil, err
+	}
+	path := f.path(Entry{})
+	entries := d.find(path[:len(path)-1])
+	if entries == nil {
+		return nil, nil
+	}
+	if o, ok := entries.Value.(*hujson.Object); ok {
+		for _, m := range o.Members {
+			if command := commandOf(m.Value); isGander(command, Entry{}) {
+				found = append(found, command)
+			}
+		}
+	}
+	return found, nil
+}
+
 // starts reports whether an entry's command is gander.
 func (f jsonFormat) starts(entry hujson.Value, e Entry) bool {
+	return isGander(commandOf(entry), e)
+}
+
+// commandOf returns the program of an entry, whose command is a text or begins with one;
+// empty when there is none.
+func commandOf(entry hujson.Value) string {
 	command := entry.Find("/command")
 	if command == nil {
-		return false
+		return ""
 	}
-	switch v := command.Value.(type) {
-	case hujson.Literal:
-		return isGander(v.String(), e)
-	case *hujson.Array:
-		if len(v.Elements) == 0 {
-			return false
-		}
-		first, ok := v.Elements[0].Value.(hujson.Literal)
-		return ok && isGander(first.String(), e)
+	if list, ok := command.Value.(*hujson.Array); ok && len(list.Elements) > 0 {
+		command = &list.Elements[0]
 	}
-	return false
+	if word, ok := command.Value.(hujson.Literal); ok && word.Kind() == '"' {
+		return word.String()
+	}
+	return ""
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
@@ -128,12 +150,12 @@ func parseJSON(data []byte) (*jsonDocument, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("it is not JSON: %v", strings.TrimPrefix(err.Error(), "hujson: "))
+		return nil, fmt.Errorf("it is not JSON: %v; correct the file first", strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	d.root = root
 	o, ok := root.Value.(*hujson.Object)
 	if !ok {
-		return nil, errors.New("it is JSON but no object, which a configuration is")
+		return nil, errors.New("it is JSON but no object, which a configuration is; correct the file first")
 	}
 	if len(o.Members) > 0 {
 		if indent, ok := indentOf(o.Members[0].Name.BeforeExtra); ok && indent != "" {
@@ -227,7 +249,7 @@ func (d *jsonDocument) object(v *hujson.Value, path []string, key string) (*hujs
 	o, ok := v.Value.(*hujson.Object)
 	where := strings.Join(path, ".")
 	if !ok {
-		return nil, fmt.Errorf("%s is not an object, so the entry has no place in it", where)
+		return nil, fmt.Errorf("%s is not an object, so the entry has no place in it; correct the file first", where)
 	}
 	seen := 0
 	for _, m := range o.Members {

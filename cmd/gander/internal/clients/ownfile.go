@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -43,6 +45,22 @@ func (f ownFile) take(old, _ []byte, _ Entry) ([]byte, error) {
 		return old, nil
 	}
 	return nil, f.ours(old)
+}
+
+// quotedText matches a string literal of Lua or Lisp.
+var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+func (f ownFile) programs(old []byte) (found []string, err error) {
+	if f.ours(old) != nil {
+		return nil, nil // somebody else's program, which is not read
+	}
+	for _, literal := range quotedText.FindAllString(string(old), -1) {
+		text, err := strconv.Unquote(literal)
+		if err == nil && isGander(text, Entry{}) && strings.ContainsAny(text, `/\`) {
+			found = append(found, text)
+		}
+	}
+	return found, nil
 }
 
 // neovimModule is a Lua module that returns options of a plugin.

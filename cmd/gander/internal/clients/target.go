@@ -66,6 +66,8 @@ type format interface {
 	// take returns old without the entry, nil when nothing else was in it.
 	// before is the file as it was before the entry; nil when that is not known.
 	take(old, before []byte, e Entry) ([]byte, error)
+	// programs returns the commands of all entries in old that start gander.
+	programs(old []byte) ([]string, error)
 }
 
 // Find is the target of a name; nil when there is none.
@@ -120,7 +122,47 @@ func (t *Target) complete(e Entry) Entry {
 // isGander reports whether a command of an entry starts gander.
 func isGander(command string, e Entry) bool {
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(filepath.ToSlash(command))), ".exe")
-	return command == e.Command || base == "gander"
+	return command != "" && (command == e.Command || base == "gander")
+}
+
+// A File holds where a client keeps its configuration.
+type File struct {
+	*Target
+	// Plugin is one of the target's Plugins; empty where it has none.
+	Plugin string
+	Path   string
+}
+
+// Files returns the files of all clients, whether they are there or not. Those whose place is
+// not known are left out.
+func Files(p Place) (list []File) {
+	for _, t := range Targets() {
+		plugins := t.Plugins
+		if len(plugins) == 0 {
+			plugins = []string{""}
+		}
+		for _, plugin := range plugins {
+			if path := t.File(p, plugin); filepath.IsAbs(path) {
+				list = append(list, File{t, plugin, path})
+			}
+		}
+	}
+	return list
+}
+
+// Programs returns the commands in the file that start gander, whatever the entries' names.
+// A file that is not there has none.
+func (f File) Programs() ([]string, error) {
+	c, text, _, err := open(f.Path)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	found, err := f.format.programs(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.File, err)
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
 }
 
 // taken refuses to write over an entry that somebody else made.

@@ -66,7 +66,7 @@ func (y *yamlDocument) again() error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var document, second yaml.Node
 	if err := d.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("it is not YAML: %v", strings.TrimPrefix(err.Error(), "yaml: "))
+		return fmt.Errorf("it is not YAML: %v; correct the file first", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if err := d.Decode(&second); !errors.Is(err, io.EOF) {
 		return errors.New("it has more than one document; goose reads one")
@@ -77,10 +77,10 @@ func (y *yamlDocument) again() error {
 	}
 	y.root = document.Content[0]
 	if y.root.Kind != yaml.MappingNode || y.root.Style&yaml.FlowStyle != 0 && len(y.root.Content) > 0 {
-		return errors.New("it is YAML, but not the keys below each other that a configuration is")
+		return errors.New("it is YAML, but not the keys below each other that a configuration is; correct the file first")
 	}
 	if err := document.Decode(&y.meaning); err != nil {
-		return fmt.Errorf("it cannot be understood: %v", strings.TrimPrefix(err.Error(), "yaml: "))
+		return fmt.Errorf("it cannot be understood: %s; correct the file first", strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:")), " "))
 	}
 	return nil
 }

@@ -24,8 +24,11 @@ func (c *Config) AgentDir(name string) string {
 // (words as a shell splits them, quotes and backslashes honoured), else
 // agents.<name>.command of the user's file, else the program of that name on
 // PATH, else the one installed under AgentDir. Of an agent that a manifest has it is that
-// of its program. The error names the fix.
+// of its program, and of one that only talks there is none. The error names the fix.
 func (c *Config) FindAgent(name string) ([]string, error) {
+	if c.OnlyTalks(name) {
+		return nil, nil
+	}
 	name = c.Program(name)
 	variable := "GANDER_" + variablePrefix(name) + "_CMD"
 	if value := c.env[variable]; strings.TrimSpace(value) != "" {

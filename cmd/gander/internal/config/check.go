@@ -14,6 +14,7 @@ import (
 
 	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/rules/devices"
+	"gander.dev/gander/sandbox/team/providers"
 )
 
 // check fails for values that have the right type and make no sense. It looks
@@ -30,9 +31,18 @@ func (d *decoder) check(c *Config) {
 		}
 	}
 	d.checkKey(c)
-	d.checkHeaders(c)
+	d.checkHeaders("model.headers", c.Model.Headers)
+	d.checkProviders(c)
 	if t := time.Duration(c.MCP.Patience); d.wasSet("mcp.patience") && (t < time.Second || t > 30*time.Second) {
 		d.failAt("mcp.patience", fmt.Errorf("%v is out of range; want 1s to 30s", t))
+	}
+	if u, err := url.Parse(c.Notify.URL.Reveal()); d.wasSet("notify.url") && c.Notify.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		d.failAt("notify.url", errors.New("not a URL that begins with http:// or https:// and names a host"))
+	}
+	if d.wasSet("notify.page") && c.Notify.Page != "" {
+		if err := checkURL(c.Notify.Page); err != nil {
+			d.failAt("notify.page", err)
+		}
 	}
 	if t := time.Duration(c.Silence); d.wasSet("silence") && (t < 5*time.Second || t > time.Hour) {
 		d.failAt("silence", fmt.Errorf("%v is out of range; want 5s to 1h", t))
@@ -41,6 +51,22 @@ func (d *decoder) check(c *Config) {
 		if t := time.Duration(c.CancelDeadline); t < 100*time.Millisecond || t > time.Minute {
 			d.failAt("cancelDeadline", fmt.Errorf("%v is out of range; want 100ms to 1m", t))
 		}
+	}
+	if p := c.Orchestrator.Planner; p != "" && d.wasSet("orchestrator.planner") && !slices.Contains(append(c.programs(), d.team...), p) {
+		d.failAt("orchestrator.planner", fmt.Errorf("there is no agent %q; choose one of %s", p, strings.Join(append(c.programs(), d.team...), ", ")))
+	}
+	l := c.Orchestrator.Limits
+	for _, limit := range []struct {
+		key  string
+		n    int64
+		most int64
+	}{{"steps", l.Steps, 200}, {"delegations", l.Delegations, 100}, {"parallel", l.Parallel, 8}, {"repeats", l.Repeats, 20}} {
+		if at := "orchestrator.limits." + limit.key; d.wasSet(at) && (limit.n < 1 || limit.n > limit.most) {
+			d.failAt(at, fmt.Errorf("%d is out of range; want 1 to %d", limit.n, limit.most))
+		}
+	}
+	if t := time.Duration(l.Time); d.wasSet("orchestrator.limits.time") && (t < 10*time.Second || t > 24*time.Hour) {
+		d.failAt("orchestrator.limits.time", fmt.Errorf("%v is out of range; want 10s to 24h", t))
 	}
 	if h := c.Sessions.Reset.AtHour; d.wasSet("sessions.reset.atHour") && h > 23 {
 		d.failAt("sessions.reset.atHour", fmt.Errorf("%d is not an hour of the day; want 0 to 23", h))
@@ -76,12 +102,19 @@ func (d *decoder) check(c *Config) {
 
 func (d *decoder) checkAgent(c *Config, name string) {
 	path, a := "agents."+name, c.Agents[name]
+	d.checkChosen(c, path+".provider", a.Provider)
 	for i, p := range a.ReadOnlyPaths {
 		a.ReadOnlyPaths[i] = d.checkPath(fmt.Sprintf("%s.readOnlyPaths[%d]", path, i), p, c.env)
 	}
 	if !isBuiltIn(name) {
 		d.checkCustom(path, a)
 		return
+	}
+	if d.wasSet(path+".oneShot") && a.OneShot {
+		d.failAt(path+".oneShot", fmt.Errorf("%s speaks ACP; give the program that does not a name of its own", name))
+	}
+	if d.wasSet(path+".protocol") && a.Protocol != providers.OpenAI && a.Protocol != "" {
+		d.failAt(path+".protocol", fmt.Errorf("%s speaks no other protocol than %s", name, providers.OpenAI))
 	}
 	if d.wasSet(path+".command") && (len(a.Command) == 0 || strings.TrimSpace(a.Command[0]) == "") {
 		d.failAt(path+".command", errors.New(`is empty; want the program and its arguments, like ["/opt/goose"]`))

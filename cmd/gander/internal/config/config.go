@@ -12,6 +12,7 @@ import (
 
 	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/team/orchestrator"
 	"gander.dev/gander/sandbox/team/roster"
 )
 
@@ -28,6 +29,9 @@ type Config struct {
 	Agent string `json:"agent"`
 	Log   Log    `json:"log"`
 	Model Model  `json:"model"`
+	// Providers are further endpoints of models by name, of those in the table or others, which
+	// Model.Provider, Agent.Provider and manifests choose.
+	Providers map[string]Provider `json:"providers"`
 	// Agents are the settings of each agent, by name: of those that gander knows,
 	// and of others that speak ACP, each with its command.
 	Agents map[string]Agent `json:"agents"`
@@ -35,25 +39,31 @@ type Config struct {
 	Tools string `json:"tools" enum:"native,developer"`
 	// Toolchains has sandboxes show the person's compilers, interpreters and their managers
 	// that are below the home.
-	Toolchains bool   `json:"toolchains"`
-	Skills     Skills `json:"skills"`
+	Toolchains bool `json:"toolchains"`
+	// ToolSettings has sandboxes get a copy of the person's settings of tools that hold no secrets.
+	ToolSettings bool   `json:"toolSettings"`
+	Skills       Skills `json:"skills"`
 	// Permissions is which of an agent's questions the person is asked: all, all but
 	// those about reading, or none; the last two where the sandbox isolates.
 	Permissions string `json:"permissions" enum:"ask,reads,all"`
 	// MCP is about the MCP servers that an editor passes.
 	MCP     MCP     `json:"mcp"`
 	Sandbox Sandbox `json:"sandbox"`
+	Upgrade Upgrade `json:"upgrade"`
 	// Policy is what sandboxes may do; see EffectivePolicy for where it comes from.
 	Policy   policy.Policy `json:"policy"`
 	Sessions Sessions      `json:"sessions"`
 	// Changes is what is kept of files before each turn.
 	Changes Changes `json:"changes"`
+	Notify  Notify  `json:"notify"`
 	// CancelDeadline is how long a cancelled agent may take to answer before it
 	// is ended, from 100ms to 1m.
 	CancelDeadline Duration `json:"cancelDeadline"`
 	// Silence bounds how long a turn is without a word of the agent until it says who is waited for,
 	// from 5s to 1h.
 	Silence Duration `json:"silence"`
+	// Orchestrator is about the agent of that name, which gives other agents tasks.
+	Orchestrator Orchestrator `json:"orchestrator"`
 
 	// Home is the absolute path of the home directory; it need not exist.
 	Home string `json:"-"`
@@ -62,15 +72,31 @@ type Config struct {
 
 	o       Options
 	env     environment
-	seen    [sha256.Size]byte // what the files were when they were read, or before
-	user    *file             // the user's file as it was read
-	keyFile keyFile
+	seen    [sha256.Size]byte  // what the files were when they were read, or before
+	user    *file              // the user's file as it was read
+	keys    map[string]keyFile // by path
 	layers  layers
 	project []byte // the project's file
 	holds   *policy.Effective
 	sources map[string]string // the file that set a key
 	team    []roster.Manifest
 	wrong   []roster.Problem // of manifests
+}
+
+// Notify says where a person who is away is told that a run or a question waits for them.
+type Notify struct {
+	// URL of a webhook or an ntfy topic; empty tells nobody. Whoever knows it may be able to
+	// read it.
+	URL Secret `json:"url"`
+	// Format names what the receiver reads: a JSON object, or a message of ntfy.
+	Format string `json:"format" enum:"webhook,ntfy"`
+	// TokenEnv names the variable with the receiver's token.
+	TokenEnv string `json:"tokenEnv"`
+	// Words sends what agents say, too, unless it has content of closed files.
+	Words bool `json:"words"`
+	// Page is the address at which the person reaches gander serve, for links; empty means the
+	// one on this machine.
+	Page string `json:"page"`
 }
 
 // Changes is what is kept of a project's files, for showing and undoing what turns did.
@@ -94,6 +120,8 @@ type Log struct {
 // Model is where model calls go unless the environment says otherwise.
 type Model struct {
 	Host string `json:"host"`
+	// Provider chooses one of Providers, or of the table, in the place of Host.
+	Provider string `json:"provider"`
 	// APIKeyEnv names the variable that holds the key, APIKeyFile is the absolute
 	// path of a file with it; APIKey is the key itself. At most one is set.
 	APIKeyEnv  string `json:"apiKeyEnv"`
@@ -113,6 +141,12 @@ type Agent struct {
 	Env   map[string]string `json:"env"`
 	Mode  string            `json:"mode"`
 	Model string            `json:"model"`
+	// Provider chooses one of Providers, or of the table, for this agent.
+	Provider string `json:"provider"`
+	// OneShot starts an agent that gander does not know for each prompt; it speaks no ACP then.
+	OneShot bool `json:"oneShot"`
+	// Protocol is that of the model calls of an agent that gander does not know.
+	Protocol string `json:"protocol" enum:"openai,anthropic"`
 	// ReadOnlyPaths are absolute paths of the host that its sandboxes see besides
 	// those of Sandbox.ReadOnlyPaths.
 	ReadOnlyPaths []string `json:"readOnlyPaths"`
@@ -145,6 +179,9 @@ type Sandbox struct {
 	// Ports of the sandboxes of agents are open on this machine's loopback, as 5173, or 8080:5173
 	// at another port of this machine.
 	Ports []string `json:"ports"`
+	// Caches limits what is kept of each project's caches of package managers between
+	// sandboxes; 0 keeps none.
+	Caches policy.Size `json:"caches"`
 	// Pool is how many sandboxes gander acp makes ahead, so that the next session
 	// need not wait for one; 0 makes none. Each takes some 30 MB of memory.
 	Pool int64 `json:"pool"`
@@ -179,6 +216,32 @@ type Skills struct {
 	User bool `json:"user"`
 }
 
+// Upgrade says where gander upgrade looks for newer versions.
+type Upgrade struct {
+	// URL is the address of an ACP registry, or of gander's entry in one; empty for none.
+	URL string `json:"url"`
+}
+
+// Orchestrator says who plans a turn of the orchestrator, and how far that goes.
+type Orchestrator struct {
+	// Planner names an agent that is asked for each decision; empty means the model itself is.
+	Planner string `json:"planner"`
+	Limits  Limits `json:"limits"`
+}
+
+// Limits bound a turn of the orchestrator; Tokens 0 is any number.
+type Limits struct {
+	// Steps are answers of its model, Delegations tasks, Parallel those at a time, and
+	// Repeats how often it may want the same with the same outcome.
+	Steps       int64 `json:"steps"`
+	Delegations int64 `json:"delegations"`
+	Parallel    int64 `json:"parallel"`
+	Repeats     int64 `json:"repeats"`
+	// Time does not pass while the person is asked something.
+	Time   Duration `json:"time"`
+	Tokens int64    `json:"tokens"`
+}
+
 // Runs says how many run traces are kept, and how long; 0 days is for ever.
 type Runs struct {
 	Keep    int64 `json:"keep"`
@@ -190,16 +253,31 @@ func defaults() *Config {
 		Agent:          agents.Default(),
 		Tools:          "native",
 		Toolchains:     true,
+		ToolSettings:   true,
 		Skills:         Skills{User: true},
 		Permissions:    "ask",
 		Log:            Log{Level: "warn"},
-		Sandbox:        Sandbox{Driver: "auto", Pool: 1},
+		Sandbox:        Sandbox{Driver: "auto", Pool: 1, Caches: 10 << 30},
 		Sessions:       Sessions{Sync: "always", Reset: Reset{Mode: "none", AtHour: 4}, Runs: Runs{Keep: 1000}},
 		Changes:        Changes{Keep: Duration(30 * 24 * time.Hour), MaxMiB: 512},
+		Notify:         Notify{Format: "webhook"},
 		MCP:            MCP{Patience: Duration(10 * time.Second)},
 		CancelDeadline: Duration(2 * time.Second),
 		Silence:        Duration(time.Minute),
+		Orchestrator:   Orchestrator{Limits: limitsOf(orchestrator.DefaultLimits())},
 		sources:        map[string]string{},
+	}
+}
+
+func limitsOf(l orchestrator.Limits) Limits {
+	return Limits{int64(l.Steps), int64(l.Delegations), int64(l.Parallel), int64(l.Repeats), Duration(l.Time), l.Tokens}
+}
+
+// RunLimits are the limits of a turn of the orchestrator.
+func (c *Config) RunLimits() orchestrator.Limits {
+	l := c.Orchestrator.Limits
+	return orchestrator.Limits{
+		Steps: int(l.Steps), Delegations: int(l.Delegations), Parallel: int(l.Parallel), Repeats: int(l.Repeats), Time: time.Duration(l.Time), Tokens: l.Tokens,
 	}
 }
 

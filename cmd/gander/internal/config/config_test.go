@@ -118,7 +118,7 @@ func TestForProject(t *testing.T) {
 func TestErrors(t *testing.T) {
 	tests := []struct{ name, user, want string }{
 		{"near miss", `{"agents": {"goose": {"comand": []}}}`, `:1:23: agents.goose.comand: unknown key; did you mean "command"?`},
-		{"unknown", `{"xyzzyx": 1}`, `:1:2: xyzzyx: unknown key; known here: agent, log, model, agents, tools, toolchains, skills, permissions, mcp, sandbox, policy, sessions, changes, cancelDeadline, silence`},
+		{"unknown", `{"xyzzyx": 1}`, `:1:2: xyzzyx: unknown key; known here: agent, log, model, providers, agents, tools, toolchains, toolSettings, skills, permissions, mcp, sandbox, upgrade, policy, sessions, changes, notify, cancelDeadline, silence, orchestrator`},
 		{"hour", `{"sessions": {"reset": {"atHour": 24}}}`, `sessions.reset.atHour: 24 is not an hour`},
 		{"no traces", `{"sessions": {"runs": {"keep": 0}}}`, `sessions.runs.keep: want at least 1`},
 		{"case", `{"Agent": "goose"}`, `Agent: unknown key; did you mean "agent"?`},
@@ -136,6 +136,8 @@ func TestErrors(t *testing.T) {
 		{"nothing kept", `{"changes": {"maxMiB": 0}}`, `changes.maxMiB: 0 is out of range`},
 		{"url", `{"model": {"host": "example.com"}}`, `model.host: not a URL that begins with http://`},
 		{"url with a password", `{"model": {"host": "https://u:p@example.com"}}`, `model.host: the URL contains`},
+		{"notices to nowhere", `{"notify": {"url": "ntfy.sh/x"}}`, `notify.url: not a URL that begins`},
+		{"a link with a token", `{"notify": {"page": "http://box:3000/#token=x"}}`, `notify.page: the URL has a query or a fragment`},
 		{"relative path", `{"sandbox": {"readOnlyPaths": ["x"]}}`, `sandbox.readOnlyPaths[0]: "x" is not an absolute path`},
 		{"secret name", `{"sandbox": {"environment": ["LANG", "GITHUB_TOKEN"]}}`, `sandbox.environment[1]: GITHUB_TOKEN holds a secret`},
 		{"secret for an agent", `{"agents": {"goose": {"env": {"OPENAI_API_KEY": "x"}}}}`, `agents.goose.env.OPENAI_API_KEY: OPENAI_API_KEY holds a secret`},
@@ -234,8 +236,8 @@ func TestValues(t *testing.T) {
 }
 
 func TestSecretsStaySecret(t *testing.T) {
-	c := mustLoad(t, `{"model": {"apiKey": "key-in-file", "headers": {"X-Team": "key-in-header"}}}`, "", "LLM_API_KEY=key-in-env", "HOME=/x")
-	if diff := cmp.Diff([]string{"key-in-env", "key-in-file", "key-in-header"}, c.Secrets()); diff != "" {
+	c := mustLoad(t, `{"model": {"apiKey": "key-in-file", "headers": {"X-Team": "key-in-header"}}, "notify": {"url": "https://ntfy.example/secret-topic"}}`, "", "LLM_API_KEY=key-in-env", "HOME=/x")
+	if diff := cmp.Diff([]string{"key-in-env", "key-in-file", "https://ntfy.example/secret-topic", "key-in-header"}, c.Secrets()); diff != "" {
 		t.Error(diff)
 	}
 	encoded, err := json.Marshal(c)
@@ -268,6 +270,7 @@ func TestSchema(t *testing.T) {
 	for _, tt := range []struct{ got, want any }{
 		{defaultOf("agent"), d.Agent},
 		{defaultOf("toolchains"), d.Toolchains},
+		{defaultOf("toolSettings"), d.ToolSettings},
 		{defaultOf("log", "level"), d.Log.Level},
 		{defaultOf("sandbox", "driver"), d.Sandbox.Driver},
 		{defaultOf("sandbox", "pool"), float64(d.Sandbox.Pool)},

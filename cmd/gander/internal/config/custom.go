@@ -10,6 +10,8 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/redact"
 	"gander.dev/gander/sandbox/agents"
+	"gander.dev/gander/sandbox/agents/acpagent"
+	"gander.dev/gander/sandbox/team/orchestrator"
 	"gander.dev/gander/sandbox/team/roster"
 )
 
@@ -21,7 +23,7 @@ func isBuiltIn(name string) bool {
 // AgentNames are the agents that can be chosen, in the order they are offered: those that
 // gander knows, those that the user's file adds, those of manifests.
 func (c *Config) AgentNames() []string {
-	names := append(agents.Names(), c.CustomAgents()...)
+	names := c.programs()
 	for _, m := range c.team {
 		if !slices.Contains(names, m.ID) {
 			names = append(names, m.ID)
@@ -30,11 +32,14 @@ func (c *Config) AgentNames() []string {
 	return names
 }
 
+// Answering are those that can answer a prompt: the agents, and who gives them tasks.
+func (c *Config) Answering() []string { return append(c.AgentNames(), orchestrator.Name) }
+
 // CustomAgents are the agents that the user's file adds, sorted by name. Their
 // commands are complete, with placeholders that sandbox/agents/custom fills in.
 func (c *Config) CustomAgents() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), func(name string) bool {
-		return isBuiltIn(name) || len(c.Agents[name].Command) == 0
+		return isBuiltIn(name) || name == orchestrator.Name || len(c.Agents[name].Command) == 0
 	})
 }
 
@@ -50,6 +55,14 @@ func (d *decoder) mayBeAgent(m member) bool {
 		return true
 	}
 	path := join("agents", m.key)
+	if m.key == orchestrator.Name {
+		for _, set := range m.value.members {
+			if set.key != "model" {
+				d.fail(set.offset, join(path, set.key), "the orchestrator runs in gander itself; of it only the model can be set here, and its limits in orchestrator.limits")
+			}
+		}
+		return true
+	}
 	starts := slices.ContainsFunc(m.value.members, func(m member) bool { return m.key == "command" })
 	switch {
 	case !starts && nearest(m.key, agents.Names()) != "":
@@ -66,7 +79,7 @@ func (d *decoder) mayBeAgent(m member) bool {
 
 // placeholders of the variables and the command of a custom agent.
 func placeholders() []string {
-	return []string{"{modelUrl}", "{modelUrlV1}", "{model}", "{key}", "{home}"}
+	return []string{"{modelUrl}", "{modelUrlV1}", "{model}", "{key}", "{home}", acpagent.PromptPlace}
 }
 
 var braced = regexp.MustCompile(`\{[A-Za-z]\w*\}`)
@@ -77,6 +90,9 @@ func (d *decoder) checkCustom(path string, a Agent) {
 		d.failAt(path+".command", errors.New(`is empty; want the program with all of its arguments, like ["/opt/agent", "--acp"]`))
 	}
 	for i, arg := range a.Command {
+		if strings.Contains(arg, acpagent.PromptPlace) && !a.OneShot && d.wasSet(fmt.Sprintf("%s.command[%d]", path, i)) {
+			d.failAt(fmt.Sprintf("%s.command[%d]", path, i), fmt.Errorf("%s is for programs that are started for each prompt; set %s.oneShot to true", acpagent.PromptPlace, path))
+		}
 		d.checkPlaceholders(fmt.Sprintf("%s.command[%d]", path, i), arg)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {

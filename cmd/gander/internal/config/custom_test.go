@@ -37,7 +37,7 @@ func TestCustomAgentErrors(t *testing.T) {
 		{"name", entry("Duck 1", ""), `agents.Duck 1: "Duck 1" cannot be an agent's name; want small letters`},
 		{"path as a name", entry("../x", ""), `cannot be an agent's name`},
 		{"long name", entry(strings.Repeat("d", 33), ""), `cannot be an agent's name`},
-		{"reserved", entry("orchestrator", ""), `agents.orchestrator: the name "orchestrator" is gander's own`},
+		{"reserved", entry("orchestrator", ""), `agents.orchestrator.command: the orchestrator runs in gander itself`},
 		{"empty command", `{"agents": {"duck": {"command": []}}}`, `agents.duck.command: is empty; want the program with all of its arguments`},
 		{"secret", entry("duck", `, "env": {"OPENAI_API_KEY": "sk"}`), `agents.duck.env.OPENAI_API_KEY: OPENAI_API_KEY holds a secret by its name, and no secret enters a sandbox; write {key}`},
 		{"secret around a placeholder", entry("duck", `, "env": {"A_TOKEN": "x{key}"}`), `agents.duck.env.A_TOKEN: A_TOKEN holds a secret`},

@@ -43,6 +43,8 @@ func (d *decoder) decode(n *node, path string, v reflect.Value, tag reflect.Stru
 	switch {
 	case v.Type() == reflect.TypeFor[Duration]():
 		d.duration(n, path, v)
+	case v.Type() == reflect.TypeFor[json.RawMessage]():
+		v.SetBytes(slices.Clone(d.data[n.offset:n.end]))
 	case v.Addr().Type().Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		d.unmarshal(n, path, v)
 	case v.Kind() == reflect.Int64 || v.Kind() == reflect.Float64:
@@ -149,6 +151,12 @@ func (d *decoder) number(n *node, path string, v reflect.Value) {
 
 // list sets a list; what its tag says is for the items.
 func (d *decoder) list(n *node, path string, v reflect.Value, tag reflect.StructTag) {
+	if _, ok := v.Interface().(OneOrMany); ok && n.kind != "array" {
+		list := reflect.MakeSlice(v.Type(), 1, 1)
+		d.decode(n, path, list.Index(0), tag)
+		v.Set(list)
+		return
+	}
 	if !d.want("array", n, path) {
 		return
 	}

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
 	"gander.dev/gander/sandbox/agents"
+	"gander.dev/gander/sandbox/team/providers"
 )
 
 var (
@@ -27,6 +30,14 @@ type Endpoint struct {
 	// APIKey may be empty: local servers need none. KeySource is as in Key.
 	APIKey    Secret
 	KeySource string
+	// KeyHeader takes the key as it is; empty means a bearer token.
+	KeyHeader string
+	// Exact says that BaseURL is the root of the API.
+	Exact bool
+	// Protocol is one of those of package providers; empty means OpenAI.
+	Protocol string
+	// Provider names the one that was chosen; empty where an address was.
+	Provider string
 	// Headers are sent with it.
 	Headers map[string]Secret
 	// Model is the model's plain name.
@@ -37,6 +48,9 @@ type Endpoint struct {
 // before the user's file. Without an address the error is ErrNoHost, without a
 // model ErrNoModel, with everything else in place; so it is when Key fails.
 func (c *Config) Endpoint(agent string) (Endpoint, error) {
+	if name := c.providerOf(agent); name != "" {
+		return c.providerEndpoint(agent, name)
+	}
 	key, noKey := c.Key()
 	e := Endpoint{APIKey: key.Value, KeySource: key.Source, Headers: c.Model.Headers, Model: c.model(agent)}
 	agent = c.Program(agent)
@@ -52,6 +66,9 @@ func (c *Config) Endpoint(agent string) (Endpoint, error) {
 		return e, &Error{Path: source, Reason: err.Error()}
 	}
 	e.BaseURL = baseURL(agent, host)
+	if err := c.speaks(agent, providers.OpenAI, source); err != nil {
+		return e, err
+	}
 	if e.Model == "" {
 		return e, fmt.Errorf("%w is chosen for %s: run gander setup, or set %s, use --model, or set model.model in %s",
 			ErrNoModel, agent, modelVariable(agent), c.userPath())
@@ -64,11 +81,11 @@ func notForHeaders() []string {
 	return []string{"host", "connection", "content-length", "content-encoding", "transfer-encoding", "te", "trailer", "upgrade", "expect"}
 }
 
-// checkHeaders fails for headers that cannot be sent. It does not repeat a value.
-func (d *decoder) checkHeaders(c *Config) {
+// checkHeaders fails for headers below a key that cannot be sent. It does not repeat a value.
+func (d *decoder) checkHeaders(key string, headers map[string]Secret) {
 	seen := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(c.Model.Headers)) {
-		path, value, folded := join("model.headers", name), c.Model.Headers[name].Reveal(), strings.ToLower(name)
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		path, value, folded := join(key, name), headers[name].Reveal(), strings.ToLower(name)
 		switch {
 		case !d.wasSet(path):
 		case !httpguts.ValidHeaderFieldName(name):
@@ -98,7 +115,15 @@ func withoutV1(host string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(host, "/"), "/v1"), "/")
 }
 
-func withV1(host string) string { return withoutV1(host) + "/v1" }
+func withV1(host string) string {
+	host = withoutV1(host)
+	if isVersion.MatchString(path.Base(host)) {
+		return host // it is the root of the API already
+	}
+	return host + "/v1"
+}
+
+var isVersion = regexp.MustCompile(`^v[0-9][0-9a-z]*$`)
 
 func hostVariables(agent string) []string {
 	return []string{variablePrefix(agent) + "_LLM_HOST", "LLM_HOST"}
@@ -124,6 +149,9 @@ func (c *Config) ModelSource(agent string) string {
 }
 
 func (c *Config) modelFrom(agent string) (model, source string) {
+	if bound := c.boundTo(agent); bound != "" && c.o.Flags.Model == "" {
+		return c.boundModel(agent, bound)
+	}
 	if program := c.Program(agent); program != agent && c.o.Flags.Model == "" {
 		m, own := c.Manifest(agent), "agents."+agent+".model"
 		name, variable := c.env.first(modelVariable(agent))
@@ -144,6 +172,9 @@ func (c *Config) modelFrom(agent string) (model, source string) {
 	}
 	if m := c.Manifest(agent); m != nil {
 		set = slices.Insert(set, 0, [2]string{m.Model, "model in " + m.Path})
+	}
+	if p := c.Model.Provider; p != "" {
+		set = append(set, [2]string{c.provider(p).Model, "providers." + p + ".model in " + c.userPath()})
 	}
 	for _, m := range append([][2]string{{c.o.Flags.Model, "--model"}, {variable, name}}, set...) {
 		if m[0] != "" {

@@ -9,6 +9,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/redact"
 	"gander.dev/gander/sandbox/outbound/ports"
+	"gander.dev/gander/sandbox/team/providers"
 )
 
 // environment is the variables by name.
@@ -63,16 +64,33 @@ func (env environment) personalDir() (string, error) {
 
 // Secrets are the values that must not be written anywhere: those of variables
 // whose names end in KEY, TOKEN, SECRET or PASSWORD, the key wherever the user's file
-// says it is, and those of the headers that go with it.
+// says it is, those of the headers that go with it, and where notices go.
 func (c *Config) Secrets() []string {
 	environ := append([]string{}, c.o.Environ...)
-	for _, key := range []string{c.Model.APIKey.Reveal(), c.keyFile.key.Reveal(), c.env[c.Model.APIKeyEnv]} {
-		environ = append(environ, "MODEL_API_KEY="+key)
+	secrets := []string{c.Model.APIKey.Reveal(), c.env[c.Model.APIKeyEnv], c.Notify.URL.Reveal(), c.env[c.Notify.TokenEnv]}
+	for _, file := range c.KeyFiles() {
+		secrets = append(secrets, c.keys[file].key.Reveal())
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Model.Headers)) {
-		environ = append(environ, "MODEL_HEADER_SECRET="+c.Model.Headers[name].Reveal())
+	for _, p := range providers.All() {
+		secrets = append(secrets, c.env[p.KeyVariable])
+	}
+	secrets = append(secrets, headerValues(c.Model.Headers)...)
+	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		secrets = append(secrets, c.env[c.Providers[name].APIKeyEnv])
+		secrets = append(secrets, headerValues(c.Providers[name].Headers)...)
+	}
+	for _, s := range secrets {
+		environ = append(environ, "MODEL_SECRET="+s)
 	}
 	return redact.Secrets(environ)
+}
+
+func headerValues(headers map[string]Secret) []string {
+	var values []string
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		values = append(values, headers[name].Reveal())
+	}
+	return values
 }
 
 // OpenPorts returns what Sandbox.Ports names, which was checked.

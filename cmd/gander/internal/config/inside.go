@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/sandbox/rules/toolchains"
+	"gander.dev/gander/sandbox/rules/toolsettings"
 )
 
 // systemPath are the directories of programs that every sandbox shows.
@@ -42,7 +43,8 @@ func (c *Config) insideEnvironment(system string) []string {
 	} else {
 		tools := c.FindToolchains()
 		env = append(env, "PATH="+strings.Join(c.insidePath(tools), ":"), "USER=agent", "LOGNAME=agent", "SHELL="+shellInside())
-		env = append(append(env, tools.Env...), impatience...)
+		env = append(env, "UV_LINK_MODE=copy") // its cache is another mount than the project
+		env = slices.Concat(env, tools.Env, c.FindToolSettings().Env, impatience)
 	}
 	for _, name := range names {
 		if v := c.env[name]; v != "" {
@@ -71,6 +73,15 @@ func (c *Config) FindToolchains(writable ...string) toolchains.Found {
 	return toolchains.Find(toolchains.Options{
 		Variable: func(name string) string { return c.env[name] }, Writable: append(writable, c.Home), Shown: c.Sandbox.ReadOnlyPaths,
 	})
+}
+
+// FindToolSettings finds what sandboxes get of the person's settings of tools, but for files in
+// directories that a sandbox can write.
+func (c *Config) FindToolSettings(writable ...string) toolsettings.Found {
+	if !c.ToolSettings || runtime.GOOS == "windows" { // where everything is there as it is
+		return toolsettings.Found{}
+	}
+	return toolsettings.Find(toolsettings.Options{Variable: c.Variable, Writable: append(writable, c.Home)})
 }
 
 // insidePath is the person's PATH as far as sandboxes show it, then the system's.

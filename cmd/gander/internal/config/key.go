@@ -62,9 +62,10 @@ func (c *Config) Key() (Key, error) {
 		}
 		return k, nil
 	case m.APIKeyFile != "":
-		k := Key{c.keyFile.key, m.APIKeyFile}
-		if c.keyFile.err != nil {
-			return k, &Error{Path: "model.apiKeyFile", Reason: c.keyFile.err.Error()}
+		file := c.keys[m.APIKeyFile]
+		k := Key{file.key, m.APIKeyFile}
+		if file.err != nil {
+			return k, &Error{Path: "model.apiKeyFile", Reason: file.err.Error()}
 		}
 		return k, nil
 	case m.APIKey != "":
@@ -109,11 +110,36 @@ func (c *Config) checkHidden() error {
 		}
 	}
 	for _, dir := range append(shown, c.o.ProjectDir) {
-		if c.Model.APIKeyFile != "" && dir != "" && within(c.Model.APIKeyFile, dir) {
-			return &Error{Path: "model.apiKeyFile", Reason: fmt.Sprintf("the file of the key, %s, is in %s, which sandboxes see; move it out of there", c.Model.APIKeyFile, dir)}
+		for _, file := range c.KeyFiles() {
+			if dir != "" && within(file, dir) {
+				key := "providers"
+				if file == c.Model.APIKeyFile {
+					key = "model.apiKeyFile"
+				}
+				return &Error{Path: key, Reason: fmt.Sprintf("the file of the key, %s, is in %s, which sandboxes see; move it out of there", file, dir)}
+			}
 		}
 	}
 	return nil
+}
+
+// KeyFiles are the paths of the files with keys, sorted.
+func (c *Config) KeyFiles() []string {
+	files := []string{c.Model.APIKeyFile}
+	for _, p := range c.Providers {
+		files = append(files, p.APIKeyFile)
+	}
+	slices.Sort(files)
+	return slices.DeleteFunc(slices.Compact(files), func(f string) bool { return f == "" })
+}
+
+// readKeys reads the files with keys.
+func (c *Config) readKeys() map[string]keyFile {
+	keys := map[string]keyFile{}
+	for _, file := range c.KeyFiles() {
+		keys[file] = readKeyFile(file)
+	}
+	return keys
 }
 
 // within reports whether a path is dir or below it, links followed.

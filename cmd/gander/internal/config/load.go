@@ -55,7 +55,7 @@ func load(o Options, user *file) (*Config, error) {
 		return nil, err
 	}
 	c.Home, c.NoColor = home, c.env["NO_COLOR"] != ""
-	c.team, c.wrong = c.Roster().Read()
+	c.team, c.wrong = c.readTeam()
 	files := c.filesSum()
 	if user == nil {
 		user = readFile(c.userPath())
@@ -76,8 +76,8 @@ func load(o Options, user *file) (*Config, error) {
 	}
 	c.mergePolicy()
 	c.checkTeam()
-	c.keyFile = readKeyFile(c.Model.APIKeyFile)
-	c.seen = c.keyFile.sum(files)
+	c.keys = c.readKeys()
+	c.seen = sumKeys(c.keys, files)
 	if err := c.checkHidden(); err != nil {
 		return nil, err
 	}

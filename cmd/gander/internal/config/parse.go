@@ -12,6 +12,7 @@ import (
 // A node is a JSON value with its place, so that errors can point at it.
 type node struct {
 	offset  int
+	end     int      // of its text
 	value   any      // string, json.Number, bool or nil when neither an object nor an array
 	members []member // of an object, in order
 	items   []*node  // of an array
@@ -68,19 +69,26 @@ func (p *parser) start() int {
 
 func (p *parser) value(depth int) (*node, error) {
 	n := &node{offset: p.start()}
+	err := p.fill(n, depth)
+	n.end = int(p.dec.InputOffset())
+	return n, err
+}
+
+// fill reads the value of a node.
+func (p *parser) fill(n *node, depth int) error {
 	if depth > maxDepth {
-		return nil, p.errorAt(n.offset, "JSON: nested too deeply")
+		return p.errorAt(n.offset, "JSON: nested too deeply")
 	}
 	token, err := p.token()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch t := token.(type) {
 	case json.Delim:
 		if t == '{' {
-			return n, p.object(n, depth)
+			return p.object(n, depth)
 		}
-		return n, p.array(n, depth)
+		return p.array(n, depth)
 	case string:
 		n.kind, n.value = "string", t
 	case json.Number:
@@ -90,7 +98,7 @@ func (p *parser) value(depth int) (*node, error) {
 	default:
 		n.kind = "null"
 	}
-	return n, nil
+	return nil
 }
 
 func (p *parser) object(n *node, depth int) error {

@@ -32,6 +32,10 @@ func whyNot() [][2]string {
 	return [][2]string{
 		{"model.*", "a project must not choose where prompts and the key go"},
 		{"model.headers.*", "a project must not choose where prompts and the key go"},
+		{"providers.*", "a project must not choose where prompts and the key go"},
+		{"providers.*.*", "a project must not choose where prompts and the key go"},
+		{"providers.*.headers.*", "a project must not choose where prompts and the key go"},
+		{"agents.*.provider", "a project must not choose where prompts and the key go"},
 		{"agents.*.mode", "a project must not choose what an agent may do without asking"},
 		{"agents.*.*", "a project must not choose what runs on this machine"},
 		{"agents.*.env.*", "a project must not choose what runs on this machine"},
@@ -42,7 +46,11 @@ func whyNot() [][2]string {
 		{"sessions.*", "conversations belong to the person, not to a project"},
 		{"sessions.*.*", "conversations belong to the person, not to a project"},
 		{"changes.*", "what is kept for undoing belongs to the person, not to a project"},
+		{"orchestrator.planner", "who plans is for the person to say, not for a project"},
+		{"orchestrator.*.*", "how far a run goes is for the person to say, not for a project"},
 		{"mcp.*", "a project must not choose what of this machine its agent reaches"},
+		{"notify.*", "a project must not choose who is told what happens on this machine"},
+		{"upgrade.*", "a project must not choose whom gander asks"},
 		{"log.*", "logs belong to the person, not to a project"},
 	}
 }

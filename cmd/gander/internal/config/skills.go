@@ -18,13 +18,16 @@ func (c *Config) SkillStore(agent string) skills.Store {
 	return skills.Store{Dir: filepath.Join(c.Home, "skills")}
 }
 
-// FindSkills finds the skills that sandboxes show: of an agent first, where one is named, then
-// those that are installed for all, then the person's own. Of what is in directories that a
+// FindSkills finds the skills that sandboxes show: of an agent first, where one is named, then those
+// of plugins, those that are installed for all, and the person's own. Of what is in directories that a
 // sandbox can write none counts.
 func (c *Config) FindSkills(agent string, writable ...string) skills.Found {
 	var roots []skills.Root
 	if agent != "" {
 		roots = append(roots, skills.Root{Dir: c.SkillStore(agent).Dir, Source: "agent " + agent, Home: homeSkills})
+	}
+	for _, p := range c.Plugins() {
+		roots = append(roots, skills.Root{Dir: p.Dir, Folders: p.Skills, Source: "plugin " + p.ID, Home: homeSkills})
 	}
 	roots = append(roots, skills.Root{Dir: c.SkillStore("").Dir, Source: "installed", Home: homeSkills})
 	if home := c.env["HOME"]; c.Skills.User && filepath.IsAbs(home) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/sandbox/agents"
+	"gander.dev/gander/sandbox/team/providers"
 	"gander.dev/gander/sandbox/team/roster"
 )
 
@@ -49,6 +50,13 @@ func (c *Config) Program(agent string) string {
 	return agent
 }
 
+// OnlyTalks reports whether an agent is nothing but a model: its manifest's provider is an
+// endpoint, and it has no program and no sandbox.
+func (c *Config) OnlyTalks(agent string) bool {
+	m := c.Manifest(agent)
+	return m != nil && m.Provider != "" && !c.hasProgram(m.Provider)
+}
+
 // hasProgram reports whether an agent has a program without a manifest.
 func (c *Config) hasProgram(agent string) bool {
 	return isBuiltIn(agent) || len(c.Agents[agent].Command) > 0
@@ -67,6 +75,9 @@ func (c *Config) teamNames() []string {
 func (c *Config) checkTeam() {
 	var good []roster.Manifest
 	for _, m := range c.team {
+		if m.Plugin != "" {
+			m.Provider = c.usualProgram()
+		}
 		if why := c.unfit(m); why != "" {
 			c.wrong = append(c.wrong, roster.Problem{Agent: m.ID, Path: m.Path, Reason: why})
 			continue
@@ -84,10 +95,26 @@ func (c *Config) unfit(m roster.Manifest) string {
 		return fmt.Sprintf("provider: %s is the name of a program already, and runs no other one; choose another id", m.ID)
 	case !own && m.Provider == "":
 		return "provider: is missing; name who answers: " + strings.Join(c.programs(), ", ")
-	case !own && !c.hasProgram(m.Provider):
-		return fmt.Sprintf("provider: there is none called %q; known here: %s", m.Provider, strings.Join(c.programs(), ", "))
+	case m.Endpoint != "" && c.notProvider(m.Endpoint) != "":
+		return "endpoint: " + c.notProvider(m.Endpoint)
+	case own || c.hasProgram(m.Provider):
+		return ""
+	case isRow(m.Provider) && c.notProvider(m.Provider) != "":
+		return "provider: " + c.notProvider(m.Provider)
+	case c.notProvider(m.Provider) != "":
+		return fmt.Sprintf("provider: there is none called %q; known here: %s, and the endpoints of gander provider list", m.Provider, strings.Join(c.programs(), ", "))
+	case m.Endpoint != "" && m.Endpoint != m.Provider:
+		return fmt.Sprintf("endpoint: the provider %s is an endpoint already, by which the agent only talks; name a program as provider, or take endpoint out", m.Provider)
+	case m.Mode != "" || m.WorkspaceAccess == roster.WorkspaceInternal:
+		return fmt.Sprintf("provider: %s is an endpoint, by which the agent only talks: it has no modes and no workspace; take mode and workspaceAccess out", m.Provider)
 	}
 	return ""
+}
+
+// isRow reports whether the table of endpoints has a name.
+func isRow(name string) bool {
+	_, is := providers.Find(name)
+	return is
 }
 
 // Fits says why a manifest would not count; nil when it would.
@@ -106,7 +133,7 @@ func (c *Config) NotAgent(name string) string {
 	if p := c.TeamProblem(name); p != nil {
 		return "the manifest of that agent is wrong, so that it is hidden: " + p.Error()
 	}
-	return notOneOf(name, strings.Join(c.AgentNames(), ","))
+	return notOneOf(name, strings.Join(c.Answering(), ","))
 }
 
 // AgentSettings returns the settings of an agent. Those of its program count where neither

@@ -7,6 +7,6 @@ import "path/filepath"
 func Check(path string, data []byte, environ []string) error {
 	c := defaults()
 	c.env, c.Home = newEnvironment(environ), filepath.Dir(path)
-	c.team, c.wrong = c.Roster().Read()
+	c.team, c.wrong = c.readTeam()
 	return c.read(path, &file{data: data}, false)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,8 +176,8 @@ func (c *Config) watched() []string {
 	if c.o.ProjectDir != "" {
 		dirs = append(dirs, c.o.ProjectDir)
 	}
-	if c.Model.APIKeyFile != "" {
-		dirs = append(dirs, directories(c.Model.APIKeyFile)...)
+	for _, file := range c.KeyFiles() {
+		dirs = append(dirs, directories(file)...)
 	}
 	for _, m := range c.team {
 		dirs = append(dirs, filepath.Dir(m.Path))
@@ -193,12 +194,16 @@ func (c *Config) sameOptions() Options {
 
 // fingerprint is a hash of what the files say, or why they cannot be read.
 func (c *Config) fingerprint() [sha256.Size]byte {
-	return readKeyFile(c.Model.APIKeyFile).sum(c.filesSum())
+	return sumKeys(c.readKeys(), c.filesSum())
 }
 
-// sum adds the key to the hash of the other files.
-func (k keyFile) sum(files [sha256.Size]byte) [sha256.Size]byte {
-	return sha256.Sum256(fmt.Appendf(files[:], "%v\n%s", k.err, k.key.Reveal()))
+// sumKeys adds the keys to the hash of the other files.
+func sumKeys(keys map[string]keyFile, files [sha256.Size]byte) [sha256.Size]byte {
+	sum := files[:]
+	for _, path := range slices.Sorted(maps.Keys(keys)) {
+		sum = fmt.Appendf(sum, "%q %v\n%q\n", path, keys[path].err, keys[path].key.Reveal())
+	}
+	return sha256.Sum256(sum)
 }
 
 // filesSum is the fingerprint without the file of the key.
@@ -211,7 +216,7 @@ func (c *Config) filesSum() [sha256.Size]byte {
 	for _, f := range files {
 		fmt.Fprintf(h, "%d %v\n%s", len(f.data), f.err, f.data)
 	}
-	team, wrong := c.Roster().Read()
+	team, wrong := c.readTeam()
 	fmt.Fprintf(h, "%+v %+v", team, wrong)
 	return [sha256.Size]byte(h.Sum(nil))
 }

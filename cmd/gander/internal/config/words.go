@@ -47,7 +47,7 @@ func splitWords(s string) ([]string, error) {
 		words = append(words, word.String())
 	}
 	if len(words) == 0 || words[0] == "" {
-		return nil, errors.New("there is no program in it")
+		return nil, errors.New("there is no program in it; name one, or leave it out")
 	}
 	return words, nil
 }

@@ -72,9 +72,9 @@ func judgeAgent(ctx context.Context, a *cli.App, command []string, f conformance
 	if err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
-	self, err := os.Executable()
+	self, err := cli.Program()
 	if err != nil {
-		return fmt.Errorf("finding gander's own path: %w", err)
+		return err
 	}
 	report, err := acp.Run(ctx, acp.Options{
 		Command: command, Environ: a.Environ, Env: append(installedAgents(a), f.env...), AskEnv: f.askEnv, MCPServer: []string{self, "mcp", "developer"},

@@ -123,10 +123,10 @@ func printReport(a *cli.App, report *harness.Report, f checkFlags) error {
 	if f.junit != "" {
 		var xml bytes.Buffer
 		if err := report.WriteJUnit(&xml); err != nil {
-			return fmt.Errorf("writing JUnit's XML: %w", err)
+			return fmt.Errorf("writing JUnit's XML: %w; name another file with --junit", err)
 		}
 		if err := atomic.WriteFile(f.junit, &xml); err != nil {
-			return fmt.Errorf("writing JUnit's XML: %w", err)
+			return fmt.Errorf("writing JUnit's XML: %w; name another file with --junit", err)
 		}
 	}
 	if f.json {

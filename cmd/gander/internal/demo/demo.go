@@ -179,9 +179,9 @@ func (d *demo) startModel() (*model.Server, error) {
 
 // play starts gander as an editor does, talks to it, and looks what is left of it.
 func (d *demo) play(ctx context.Context, keep bool) error {
-	self, err := os.Executable()
+	self, err := cli.Program()
 	if err != nil {
-		return fmt.Errorf("finding gander's own path: %w", err)
+		return err
 	}
 	args := []string{"gander", "acp", "--agent", d.cell.agent, "--sandbox", d.cell.sandbox}
 	if keep {

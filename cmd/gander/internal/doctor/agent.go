@@ -23,11 +23,11 @@ import (
 )
 
 // examinedAgents are the one that answers by default and those that are installed; of those
-// with manifests their programs are.
+// with manifests their programs are. One that only talks starts nothing.
 func examinedAgents(a *cli.App) []string {
 	return slices.DeleteFunc(a.Config.AgentNames(), func(name string) bool {
 		_, err := a.Config.FindAgent(name)
-		return (err != nil || a.Config.Program(name) != name) && name != a.Config.Agent
+		return a.Config.OnlyTalks(name) || (err != nil || a.Config.Program(name) != name) && name != a.Config.Agent
 	})
 }
 
@@ -46,6 +46,38 @@ func examineTeam(a *cli.App) Check {
 	}
 	if len(said) > 0 {
 		c.State, c.What, c.Next = checkWarn, strings.Join(said, "; "), "correct that; an agent whose manifest is wrong is hidden"
+	}
+	return c
+}
+
+// examineSkills says which skills and plugins have changed since they were installed, and which
+// cannot be used.
+func examineSkills(a *cli.App) Check {
+	found := a.Config.FindSkills("")
+	plugins, broken := a.Config.PluginStore().List()
+	c := Check{ID: checkSkills, State: CheckOK, What: cli.Count(len(found.Skills), "skills") + ", " + cli.Count(len(plugins), "plugins")}
+	var said []string
+	for _, agent := range append([]string{""}, a.Config.AgentNames()...) {
+		store := a.Config.SkillStore(agent)
+		for _, id := range store.Installed() {
+			if changed, err := store.Changed(id); err != nil || changed {
+				said = append(said, filepath.Join(store.Dir, id)+" has changed since it was installed")
+			}
+		}
+	}
+	for _, p := range plugins {
+		if changed, err := a.Config.PluginStore().Changed(p.ID); err != nil || changed {
+			said = append(said, p.Dir+" has changed since it was installed")
+		}
+	}
+	for _, p := range broken {
+		said = append(said, "the plugin "+p.ID+": "+p.Reason)
+	}
+	for _, p := range found.Problems {
+		said = append(said, p.String())
+	}
+	if len(said) > 0 {
+		c.State, c.What, c.Next = checkWarn, strings.Join(said, "; "), "look at the files; gander skill remove and gander plugin remove take them away"
 	}
 	return c
 }

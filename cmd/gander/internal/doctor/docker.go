@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/install"
@@ -28,14 +29,14 @@ func examineDocker(ctx context.Context, a *cli.App, report func(Check)) {
 	}
 	ready := ""
 	for _, agent := range agents {
-		c := show.During(a, "starting the image of "+agent, func() Check { return examineImage(ctx, a, d, agent, needed) })
+		c := show.During(a, "starting the image of "+agent, 10*time.Second, func() Check { return examineImage(ctx, a, d, agent, needed) })
 		report(c)
 		if c.State == CheckOK || c.State == checkWarn {
 			ready = cmp.Or(ready, agent)
 		}
 	}
 	if ready != "" && !needed {
-		report(show.During(a, "trying closed files in a container", func() Check {
+		report(show.During(a, "trying closed files in a container", 10*time.Second, func() Check {
 			return examineClosed(ctx, a, docker.Name, map[string]string{"agent": ready})
 		}))
 	}

@@ -63,6 +63,7 @@ const (
 	checkKill      = "sandbox.kill"
 	checkEnd       = "sandbox.end"
 	checkTeam      = "agents"
+	checkSkills    = "skills"
 	checkAgent     = "agent." // and the agent's name
 	checkVersion   = ".version"
 	checkModel     = "model." // and the agent's name
@@ -71,6 +72,7 @@ const (
 	checkImage     = "docker.image." // and the agent's name
 	checkRegistry  = "registry.npm"
 	checkServe     = "serve"
+	checkClients   = "clients"
 	checkLeftovers = "leftovers"
 )
 
@@ -262,18 +264,20 @@ func examine(ctx context.Context, a *cli.App, report func(Check)) {
 		report(examineClosed(ctx, a, local.Name, nil))
 	}
 	report(examineTeam(a))
+	report(examineSkills(a))
 	for _, name := range examinedAgents(a) {
-		c := show.During(a, "starting "+name, func() Check { return examineAgent(ctx, a, name) })
+		c := show.During(a, "starting "+name, 5*time.Second, func() Check { return examineAgent(ctx, a, name) })
 		report(unneeded(a, name, c))
 		if c.State == CheckOK {
 			examineVersion(ctx, a, name, report)
 		}
-		c = show.During(a, "asking the model of "+name, func() Check { return examineModel(ctx, a, name) })
+		c = show.During(a, "asking the model of "+name, 0, func() Check { return examineModel(ctx, a, name) })
 		report(unneeded(a, name, c))
 	}
-	report(show.During(a, "comparing clocks", func() Check { return examineClock(ctx, a) }))
+	report(show.During(a, "comparing clocks", 0, func() Check { return examineClock(ctx, a) }))
 	examineDocker(ctx, a, report)
-	report(show.During(a, "asking npm's registry", func() Check { return examineRegistry(ctx, a) }))
+	report(show.During(a, "asking npm's registry", 3*time.Second, func() Check { return examineRegistry(ctx, a) }))
 	report(examineServe(ctx, a))
+	report(examineClients(ctx, a))
 	report(examineLeftovers(ctx, a))
 }

@@ -181,7 +181,7 @@ func examineLeftovers(ctx context.Context, a *cli.App) Check {
 	return Check{
 		ID: checkLeftovers, State: checkWarn, What: "a killed gander left " + strings.Join(left, ", "),
 		Next:  "gander sandbox gc clears them away",
-		fix:   func(ctx context.Context) error { _, err := wire.ClearAway(ctx, a, wire.New(a)); return err },
+		fix:   func(ctx context.Context) error { _, err := wire.ClearAway(ctx, a, wire.New(a), false); return err },
 		again: func(ctx context.Context) Check { return examineLeftovers(ctx, a) },
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/team/orchestrator"
 )
 
 // ACPCommand returns the command gander acp.
@@ -100,7 +101,7 @@ func lookAhead(ctx context.Context, a *cli.App, w *wire.Wiring) (stop func()) {
 		asking, done := context.WithTimeout(ctx, lookAheadTime)
 		defer done()
 		missing(ctx, missingSandbox(asking, w))
-		cleared, err := wire.ClearAway(ctx, a, w)
+		cleared, err := wire.ClearAway(ctx, a, w, false)
 		if len(cleared) > 0 {
 			a.Log.Warn("cleared away what a killed gander left: " + strings.Join(cleared, ", "))
 		}
@@ -135,7 +136,7 @@ func missingSandbox(ctx context.Context, w *wire.Wiring) error {
 	}
 	if images, ok := driver.(interface {
 		Ready(ctx context.Context, agent string) error
-	}); ok {
+	}); ok && cfg.Agent != orchestrator.Name && !cfg.OnlyTalks(cfg.Agent) { // which have no sandbox
 		return images.Ready(ctx, cfg.Agent)
 	}
 	return nil
@@ -156,13 +157,20 @@ func serveClient(ctx context.Context, w *wire.Wiring, s io.ReadWriteCloser, t *c
 	if err != nil {
 		return err
 	}
+	away, err := w.NewAway()
+	if err != nil {
+		return err
+	}
+	defer away.Close()
 	over, end := context.WithCancel(ctx)
 	defer end()
 	served := make(chan struct{})
 	var r *router.Router
 	var closing sync.WaitGroup
 	newAgent := func(client *acp.ClientConn) acp.Agent {
-		r = router.New(client, routerOptions(w, store, runs))
+		o := routerOptions(w, store, runs)
+		o.Away = away.Ask
+		r = router.New(client, o)
 		closing.Go(func() { closeSoon(over, served, r) })
 		return r
 	}

@@ -33,7 +33,7 @@ on stderr. A prompt after the last turn is answered with an error that says so.`
   gander replay --speed 1 trace.jsonl   # in the time it took`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError("one FILE; as in: gander replay ~/.gander/sessions/<id>.jsonl")
+				return cli.UsageError("name one file, as in: gander replay ~/.gander/sessions/<id>.jsonl")
 			}
 			return nil
 		},

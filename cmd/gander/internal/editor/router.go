@@ -15,8 +15,8 @@ import (
 
 func routerOptions(w *wire.Wiring, store *sessions.Store, runs *sessions.Runs) router.Options {
 	cfg := w.Config()
-	return router.Options{
-		Agents: w.Agents(), Agent: cfg.Agent,
+	o := router.Options{
+		Agents: w.Agents(), Agent: cfg.Agent, Crowd: new(router.Crowd),
 		Drivers: w.Drivers(), Sandbox: wire.ChosenDriver(cfg.Sandbox.Driver, runtime.GOOS),
 		Tools:          cfg.Tools,
 		Choose:         w.Choose,
@@ -33,18 +33,32 @@ func routerOptions(w *wire.Wiring, store *sessions.Store, runs *sessions.Runs) r
 		HideSecrets:    w.Secrets.HideIn,
 		Runs:           runs,
 		Loops:          w.Loops(),
+		Commands:       func() []router.Command { return commands(w) },
 		StateDir:       cfg.Home,
 		HistoryLimit:   w.HistoryLimit,
 		SessionPrefix:  w.SessionPrefix,
 		ReadOnly:       cfg.Sandbox.ReadOnlyPaths,
 		Ports:          cfg.OpenPorts(),
-		Private:        []string{cfg.Model.APIKeyFile},
+		Private:        cfg.KeyFiles(),
 		Version:        cli.Version,
 		Silence:        time.Duration(cfg.Silence),
 		CancelDeadline: time.Duration(cfg.CancelDeadline),
 		Spares:         int(cfg.Sandbox.Pool),
 		Log:            w.Log,
 	}
+	o.Agents = append(o.Agents, w.Orchestrator(teamOf(w, o)))
+	return o
+}
+
+// commands returns those of the enabled plugins.
+func commands(w *wire.Wiring) []router.Command {
+	var all []router.Command
+	for _, p := range w.Config().Plugins() {
+		for _, c := range p.Commands {
+			all = append(all, router.Command{Name: c.Name, Hint: c.Hint, Description: c.Description, Prompt: c.Prompt})
+		}
+	}
+	return all
 }
 
 // serverEnv is what the editor's MCP servers, which run outside of the sandboxes, have

@@ -192,6 +192,7 @@ func turn(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd, text 
 		return c.Failed(err)
 	}
 	c.Opened(id, cwd)
+	c.Await()
 	turn, stop := ctx, context.CancelFunc(func() {})
 	if c.Flags.Timeout > 0 {
 		turn, stop = context.WithTimeoutCause(ctx, c.Flags.Timeout, errTimeout)

@@ -17,6 +17,7 @@ import (
 	"gander.dev/gander/sandbox/agents"
 	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/router"
+	"gander.dev/gander/sandbox/team/orchestrator"
 	"gander.dev/gander/sessions"
 )
 
@@ -129,6 +130,9 @@ func open(ctx context.Context, c *show.Terminal, conn *acp.AgentConn, cwd string
 
 // askingModes returns the modes in which an agent does nothing unasked.
 func askingModes(c *show.Terminal, agent string) ([]string, error) {
+	if agent == orchestrator.Name {
+		return []string{orchestrator.ModeAsk}, nil
+	}
 	known, _ := agents.Find(c.App.Config.Program(agent))
 	if len(known.AskingModes) == 0 {
 		return nil, cli.UsageError("gander knows no mode in which the agent %s asks before it acts, so that --approve would not hold; leave --approve out, or choose %s with --agent", agent, strings.Join(agents.Names(), " or "))

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,16 +33,16 @@ func Command(a *cli.App) *cobra.Command {
 		Use:   "install NAME",
 		Short: "install the pinned version of an agent with npm",
 		Long: `install runs npm with gander's lock file, so that exactly the version is installed
-that gander is tested with, and puts it below gander's home. It replaces what it
-installed before when everything is there.`,
+that gander is tested with, and puts it below gander's home. An older one is replaced once
+everything is there; where that version is there already nothing is done.`,
 		Example:           "  gander agent install goose",
 		ValidArgsFunction: cli.CompleteFirst(cli.AgentNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError("name one agent, as in: gander agent install %s", cli.AgentNames()[0])
 			}
-			if _, err := wire.New(a).Agent(args[0]); err != nil {
-				return err
+			if !slices.Contains(cli.AgentNames(), args[0]) {
+				return cli.UsageError("gander does not install %q; it installs %s; gander agent add lists other programs that it knows", args[0], strings.Join(cli.AgentNames(), " and "))
 			}
 			return Agent(cmd.Context(), a, args[0])
 		},
@@ -54,17 +55,21 @@ func Agent(ctx context.Context, a *cli.App, name string) error {
 	if known.Packages[platform] == "" {
 		return fmt.Errorf("there is no npm package of %s for %s; install it yourself and put it in PATH, or name it in GANDER_%s_CMD", name, platform, strings.ToUpper(name))
 	}
+	dir := a.Config.AgentDir(name)
+	if pin := sandbox.Tested(known.Packages[platform]); pin != "" && installedVersion(dir, known.Packages[platform]) == pin {
+		fmt.Fprintf(a.Out, "%s %s is in %s already\n", name, pin, dir)
+		return nil
+	}
 	npm := a.LookPath("npm")
 	if npm == "" {
 		return fmt.Errorf("installing %s needs npm, which is not in PATH; install Node.js, or put %[1]s itself in PATH", name)
 	}
-	dir := a.Config.AgentDir(name)
 	fresh := fmt.Sprintf("%s.new-%s", dir, wire.RandomName())
 	defer func() { _ = os.RemoveAll(fresh) }() // only there when something failed
 	if err := writeNPM(fresh, slices.Collect(maps.Values(known.Packages))); err != nil {
 		return fmt.Errorf("installing %s: %w; %s", name, err, cli.HomeAdvice)
 	}
-	p := show.Watch(a, fmt.Sprintf("installing %s with npm in %s", name, dir))
+	p := show.Watch(a, fmt.Sprintf("installing %s with npm in %s", name, dir), 40*time.Second)
 	if err := p.End(runNPM(ctx, a, npm, fresh, p)); err != nil {
 		return fmt.Errorf("installing %s: %w", name, err)
 	}
@@ -83,6 +88,22 @@ func Agent(ctx context.Context, a *cli.App, name string) error {
 		fmt.Fprintf(a.Out, "but gander uses %s, which comes first\n", command[0])
 	}
 	return nil
+}
+
+// installedVersion returns the version of a package of npm's below dir; empty where it is not whole.
+func installedVersion(dir, pkg string) string {
+	at := filepath.Join(dir, "node_modules", pkg)
+	raw, err := os.ReadFile(filepath.Join(at, "package.json"))
+	var found struct {
+		Version string `json:"version"`
+	}
+	if err != nil || json.Unmarshal(raw, &found) != nil {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join(at, "bin")); err != nil {
+		return ""
+	}
+	return found.Version
 }
 
 // runNPM installs what the lock file in dir says, and no more: no scripts are run.

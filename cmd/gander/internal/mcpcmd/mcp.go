@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"gander.dev/gander/developer"
 	"gander.dev/gander/developer/shell"
 	"gander.dev/gander/mcp"
+	"gander.dev/gander/sandbox"
 )
 
 // The choices of --enforce.
@@ -47,10 +49,10 @@ home and no configuration. It ends, with everything it started, when its stdin e
 or it gets a signal.
 
 Files that .gooseignore names are kept from the tools by a check of the files that they
-open, and from commands, with all that they start, by the kernel, on Linux. Where it
-cannot, --enforce auto leaves a check of what a command says, which is a guard against
-mistakes and not a wall, and says so to the model; on does not start there; off leaves
-that check alone.`,
+open, and from commands, with all that they start, by the kernel on Linux, and by their
+names, with a seatbelt profile, on macOS. Where that cannot be, --enforce auto leaves a
+check of what a command says, which is a guard against mistakes and not a wall, and says
+so to the model; on does not start there; off leaves that check alone.`,
 		Example: `  gander mcp developer
   gander mcp developer --profile current --root ~/project
   goose run --no-profile --with-extension "developer:gander mcp developer" -t "what is here?"`,
@@ -109,6 +111,9 @@ func keeperOf(a *cli.App, enforce, dir string) (developer.Keeper, error) {
 		err = errors.New("the server was started in " + dir + ", whose rules would close the machine's own files; start it in a project")
 	}
 	switch {
+	case err == nil && shell.Means == sandbox.ByName:
+		a.Log.Info("a seatbelt profile keeps .gooseignore for commands, by name")
+		return developer.KeptByName, nil
 	case err == nil:
 		a.Log.Info("the kernel keeps .gooseignore for commands")
 		return developer.KeptByKernel, nil
@@ -116,7 +121,7 @@ func keeperOf(a *cli.App, enforce, dir string) (developer.Keeper, error) {
 		a.Log.Info("the sandbox around this server keeps .gooseignore for commands")
 		return developer.KeptBySandbox, nil
 	case enforce == enforceOn:
-		return "", cli.UsageError("--enforce on: the kernel cannot keep .gooseignore for commands (%v), so the server does not start; --enforce auto starts it with a guard that checks paths and commands", err)
+		return "", cli.UsageError("--enforce on: nothing can keep .gooseignore for commands here (%v), so the server does not start; --enforce auto starts it with a guard that checks paths and commands", err)
 	}
 	a.Log.Warn("commands are kept from what .gooseignore names by a check of their words only", "err", err)
 	return developer.KeptByWords, nil
@@ -177,6 +182,10 @@ func developerOptions(a *cli.App, f mcpFlags) (developer.Options, error) {
 	}
 	var roots []string
 	for _, root := range f.roots {
+		if root == "/" { // all, also where that is one drive of several
+			roots = append(roots, root)
+			continue
+		}
 		abs, err := cli.DirectoryOf("--root", root, "a directory of the file tools")
 		if err != nil {
 			return developer.Options{}, err
@@ -186,7 +195,7 @@ func developerOptions(a *cli.App, f mcpFlags) (developer.Options, error) {
 	return developer.Options{
 		Profile:    developer.Profile(f.profile),
 		WorkingDir: dir,
-		HomeDir:    cmp.Or(cli.Variable(a.Environ, "HOME"), cli.Variable(a.Environ, "USERPROFILE")),
+		HomeDir:    homeIn(a.Environ),
 		AppDataDir: cli.Variable(a.Environ, "APPDATA"),
 		ConfigDir:  cli.GooseConfigDir(a.Environ),
 		Roots:      roots,
@@ -195,9 +204,19 @@ func developerOptions(a *cli.App, f mcpFlags) (developer.Options, error) {
 		BashEnv:    f.bashEnv,
 		LoginPath:  f.loginPath,
 		Keeper:     keeper,
-		NeedKernel: f.enforce == enforceOn && keeper == developer.KeptByKernel,
+		NeedKernel: f.enforce == enforceOn && keeper != developer.KeptBySandbox,
 		Log:        a.Log,
 	}, nil
+}
+
+// homeIn returns the person's home. On Windows other programs' shells set HOME, to what may be
+// no path there.
+func homeIn(environ []string) string {
+	home, profile := cli.Variable(environ, "HOME"), cli.Variable(environ, "USERPROFILE")
+	if runtime.GOOS == "windows" {
+		return cmp.Or(profile, home)
+	}
+	return cmp.Or(home, profile)
 }
 
 // keepStats writes the numbers of the calls where gander has a home, and to the

@@ -161,7 +161,7 @@ func explainHost(cfg *config.Config, dir, what string) (explanation, error) {
 	if h, p, err := net.SplitHostPort(name); err == nil {
 		name = h
 		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65535 {
-			return explanation{}, cli.UsageError("%q is not a host and a port", what)
+			return explanation{}, cli.UsageError("%q is not a host and a port; write it like github.com:443", what)
 		}
 	}
 	allowed, denied, err := confine.HostRules(permit.Open(wire.PermissionsDir(cfg)), dir)
@@ -229,6 +229,10 @@ func explainOutside(cfg *config.Config, dir, path string) explanation {
 			x.Access, x.Rule, x.Effect = "read", place.Path, "can be read, and not written: it is a toolchain below your home ("+place.Tool+")"
 			return x
 		}
+	}
+	if _, copied := cfg.FindToolSettings(dir).Own[path]; copied && driver != sandbox.Off {
+		x.Access, x.Effect = "read", "is inside as a copy, and not written: it is a tool's settings without secrets (toolSettings)"
+		return x
 	}
 	system := slices.ContainsFunc(project.SystemDirs(), func(dir string) bool { return project.Below(path, dir) })
 	switch {

@@ -21,6 +21,7 @@ import (
 	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sandbox/rules/toolchains"
+	"gander.dev/gander/sandbox/rules/toolsettings"
 	"gander.dev/gander/sandbox/team/skills"
 )
 
@@ -105,6 +106,8 @@ type shownPolicy struct {
 	Git shownGit `json:"gitSettings"`
 	// Toolchains are those of the person's that sandboxes show.
 	Toolchains shownToolchains `json:"toolchains"`
+	// ToolSettings are the person's files of settings of tools.
+	ToolSettings []toolsettings.File `json:"toolSettings"`
 	// Skills are those that sandboxes show; an agent's own are not among them.
 	Skills []skills.Skill `json:"skills"`
 	// Authorities are the files of certificates that the person's variables name.
@@ -162,6 +165,7 @@ func showPolicy(cfg *config.Config, dir string) shownPolicy {
 	s.Authorities = append([]wire.Authorities{}, wire.FindAuthorities(cfg, dir)...)
 	tools := cfg.FindToolchains(dir)
 	s.Toolchains = shownToolchains{Shown: append([]toolchains.Place{}, tools.Places...), Unshown: append([]string{}, tools.Unshown...)}
+	s.ToolSettings = append([]toolsettings.File{}, cfg.FindToolSettings(dir).Files...)
 	s.Skills = append([]skills.Skill{}, cfg.FindSkills("", dir).Skills...)
 	list("readOnlyPaths", e.ReadOnlyPaths)
 	list("environment", e.Environment)
@@ -216,6 +220,16 @@ func (s shownPolicy) print(out io.Writer) error {
 	}
 	for _, dir := range s.Toolchains.Unshown {
 		fmt.Fprintf(&text, "%-18s %s: no toolchain that gander knows; policy.readOnlyPaths shows it\n", "PATH, not shown", cli.Printable(dir))
+	}
+	for _, f := range s.ToolSettings {
+		said := f.Path
+		switch {
+		case f.Why != "":
+			said += " (left out: " + f.Why + ")"
+		case len(f.Left) > 0:
+			said += " (without " + strings.Join(f.Left, ", ") + ")"
+		}
+		fmt.Fprintf(&text, "%-18s %-28s %s\n", "tool settings", f.Tool, cli.Printable(said))
 	}
 	for _, skill := range s.Skills {
 		fmt.Fprintf(&text, "%-18s %-28s %s\n", "skill", skill.ID, cli.Printable(skill.Source))

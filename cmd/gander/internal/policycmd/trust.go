@@ -116,7 +116,7 @@ func revokeTrust(a *cli.App, cwd string) error {
 	}
 	had, err := a.Config.TrustStore().Forget(dir)
 	if err != nil {
-		return fmt.Errorf("taking the trust back: %w", err)
+		return fmt.Errorf("taking the trust back: %w; %s", err, cli.HomeAdvice)
 	}
 	text := "the project's file is not trusted any more; it counts for the next session"
 	if !had {

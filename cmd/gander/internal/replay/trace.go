@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -54,7 +53,7 @@ func readTrace(path string) (*Recording, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", path, err)
+			return nil, err
 		}
 	}
 	t.Sessions = slices.DeleteFunc(t.Sessions, func(s *Session) bool { return len(s.Turns) == 0 })

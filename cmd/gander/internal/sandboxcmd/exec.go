@@ -8,9 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -47,7 +45,8 @@ func sandboxExec(a *cli.App) *cobra.Command {
 		Long: `exec runs a command in a new sandbox of a directory: stdin, stdout, stderr and
 signals are passed through, its exit code is returned, and everything it started is
 gone when it ends. There is no network inside but what policy.network allows, and no
-file of yours but the directory's; HOME is empty and goes away with the sandbox.
+file of yours but the directory's; HOME goes away with the sandbox, but for caches of
+package managers, which the next sandbox of the directory has, too.
 
 The exit code is the command's: 128+n when signal n ended it, 127 when there is no
 such program, 126 when it cannot be run, and 5 when the policy lets nothing run here or
@@ -201,7 +200,8 @@ func pass(ctx context.Context, a *cli.App, in *confine.Place, args []string) err
 		sayExceeded(a, sb)
 		return startError(err, args[0], sb.Info())
 	}
-	out := connect(running, a, sb, p)
+	var lacks confine.Missing
+	out := connect(running, a, sb, p, &lacks)
 	ended := make(chan struct{})
 	forwarded := make(chan struct{})
 	go func() {
@@ -222,6 +222,9 @@ func pass(ctx context.Context, a *cli.App, in *confine.Place, args []string) err
 		return &cli.ExitError{Code: exitSignal + int(syscall.SIGPIPE)}
 	case err != nil:
 		return err
+	}
+	for _, sentence := range lacks.Say(sb.Info()) {
+		fmt.Fprintln(a.Err, "gander:", sentence)
 	}
 	if status.Code != 0 {
 		return &cli.ExitError{Code: status.Code}
@@ -244,25 +247,13 @@ func startError(err error, program string, in sandbox.Info) error {
 	case errors.Is(err, fs.ErrNotExist) && !in.Isolated:
 		return &cli.ExitError{Code: exitNotFound, Err: fmt.Errorf("there is no program %q: %w", program, err)}
 	case errors.Is(err, syscall.E2BIG):
-		return &cli.ExitError{Code: exitNotExecutable, Err: fmt.Errorf("the arguments and variables of %s are longer than the kernel takes (%w); pass what is long in a file or on stdin, or take names out of policy.environment", program, err)}
+		return &cli.ExitError{Code: exitNotExecutable, Err: confine.TooLong(err, program)}
 	case errors.Is(err, fs.ErrNotExist):
-		return &cli.ExitError{Code: exitNotFound, Err: notInside(err, program, in)}
+		return &cli.ExitError{Code: exitNotFound, Err: confine.NotInside(err, program, in)}
 	case errors.Is(err, fs.ErrPermission):
 		return &cli.ExitError{Code: exitNotExecutable, Err: fmt.Errorf("%w; see whether the file is executable", err)}
 	}
 	return err
-}
-
-// notInside says why there is no such program in the sandbox, and which setting shows it.
-func notInside(err error, program string, in sandbox.Info) error {
-	path, failed := exec.LookPath(program)
-	if failed == nil && filepath.IsAbs(path) {
-		if in.Image != "" {
-			return fmt.Errorf("%s is outside (%s) and not in the image %s; name an image that has it in sandbox.image, or its directory in policy.readOnlyPaths", program, path, in.Image)
-		}
-		return fmt.Errorf("%s is outside (%s) and not in the sandbox, or what it is run by is not; name its directory in policy.readOnlyPaths", program, path)
-	}
-	return fmt.Errorf("there is no program %q in the sandbox, which shows the system's directories, toolchains below your home and the project, nor outside: %w", program, err)
 }
 
 // killAfter is the signal that kills: a command may ignore the ones before.
@@ -323,8 +314,8 @@ type output struct {
 	copied chan error // what each of them ended with
 }
 
-// connect begins to copy the three streams of a command.
-func connect(ctx context.Context, a *cli.App, sb sandbox.Sandbox, p sandbox.Process) *output {
+// connect begins to copy the three streams of a command. look gets stderr, too.
+func connect(ctx context.Context, a *cli.App, sb sandbox.Sandbox, p sandbox.Process, look io.Writer) *output {
 	go func() { // ends with the command or gander's own stdin, which nothing can interrupt
 		_, _ = io.Copy(p.Stdin(), a.In)
 		_ = p.Stdin().Close()
@@ -333,7 +324,7 @@ func connect(ctx context.Context, a *cli.App, sb sandbox.Sandbox, p sandbox.Proc
 	for _, s := range []struct {
 		dst io.Writer
 		src io.Reader
-	}{{a.Out, p.Stdout()}, {a.Err, p.Stderr()}} {
+	}{{a.Out, p.Stdout()}, {a.Err, io.TeeReader(p.Stderr(), look)}} {
 		go func() {
 			_, err := io.Copy(s.dst, s.src)
 			if err != nil {

@@ -98,9 +98,9 @@ type probed struct {
 }
 
 func probeSandbox(ctx context.Context, a *cli.App, f probeFlags) error {
-	exe, err := os.Executable()
+	exe, err := cli.Program()
 	if err != nil {
-		return fmt.Errorf("finding gander's own program: %w", err)
+		return err
 	}
 	w := wire.New(a)
 	driver, err := w.Driver(cmp.Or(f.sandbox, a.Config.Sandbox.Driver))

@@ -133,13 +133,15 @@ func stopRun(ctx context.Context, a *cli.App, dir keeper.Dir) error {
 }
 
 func sandboxGC(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	cmd := &cobra.Command{
 		Use:     "gc",
-		Short:   "clear away what a killed gander left",
-		Example: "  gander sandbox gc",
+		Short:   "clear away what a killed gander left, and old caches",
+		Long:    "gc clears away what a killed gander left, and caches of package managers: those of projects\nthat are no more, that were not used for a month, or that have more than sandbox.caches.\n--caches clears away all caches that no sandbox uses.",
+		Example: "  gander sandbox gc\n  gander sandbox gc --caches",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			removed, err := wire.ClearAway(cmd.Context(), a, wire.New(a))
+			removed, err := wire.ClearAway(cmd.Context(), a, wire.New(a), all)
 			for _, id := range removed {
 				fmt.Fprintln(a.Out, "removed", id)
 			}
@@ -149,6 +151,8 @@ func sandboxGC(a *cli.App) *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&all, "caches", false, "clear away all caches that no sandbox uses")
+	return cmd
 }
 
 func sandboxStatus(a *cli.App) *cobra.Command {

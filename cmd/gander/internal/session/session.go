@@ -32,7 +32,7 @@ session has them), by last for this directory's last one, by the name that gande
 Exit code 4 means that there is no such session, or that its transcript is damaged.`,
 	}
 	cmd.AddCommand(sessionList(a), sessionShow(a), sessionSearch(a), sessionRename(a), sessionReset(a), sessionCompact(a), sessionPrune(a),
-		sessionExport(a), sessionDelete(a), sessionImport(a), sessionDiff(a), sessionUndo(a), sessionPermissions(a))
+		sessionExport(a), sessionDelete(a), sessionImport(a), sessionDiff(a), sessionUndo(a), sessionRewind(a), sessionPermissions(a))
 	cli.Group(cmd)
 	return cmd
 }
@@ -53,7 +53,7 @@ func resolve(ctx context.Context, a *cli.App, ref string) (*sessions.Store, sess
 	}
 	dir, err := os.Getwd()
 	if err != nil && strings.EqualFold(strings.TrimSpace(ref), sessions.LastRef) {
-		return nil, sessions.Info{}, fmt.Errorf("finding the last session of this directory: %w", err)
+		return nil, sessions.Info{}, fmt.Errorf("finding the last session of this directory: %w; go to a directory that is there, or name the session", err)
 	}
 	info, err := store.ResolveIn(ctx, ref, a.Config.Agent, dir)
 	return store, info, wire.SessionError(ref, err)
@@ -101,7 +101,7 @@ func listSessions(ctx context.Context, a *cli.App, o sessions.ListOptions, activ
 	}
 	page, err := store.List(ctx, o)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; %s", err, cli.HomeAdvice)
 	}
 	for _, id := range page.Damaged {
 		if _, err := store.Info(ctx, id); err != nil {

@@ -74,10 +74,10 @@ func withTree(ctx context.Context, a *cli.App, ref string, do func(tree *changes
 	}
 	o := wire.KeepingOf(a.Config)
 	if o == nil {
-		return errors.New("no files are kept for undoing: changes.off is set in the configuration")
+		return errors.New("no files are kept for undoing: changes.off is set in the configuration; unset it to keep those of the next turns")
 	}
 	if o.Root, err = filepath.EvalSymlinks(info.WorkingPath); err != nil {
-		return fmt.Errorf("the project of session %s is not there any more: %w", info.ID, err)
+		return fmt.Errorf("the project of session %s is not there any more: %w; put it back to its place first", info.ID, err)
 	}
 	if o.Rules, err = ignore.NewSet(ignore.SetOptions{Root: o.Root, Shared: true, Global: wire.New(a).Rules().Own}); err != nil {
 		return err

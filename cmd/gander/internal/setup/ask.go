@@ -19,14 +19,21 @@ import (
 // interview asks for everything; what is known already is the answer of who
 // presses Enter.
 func interview(ctx context.Context, a *cli.App, p *show.Prompter, cfg *config.Config, g *answers) error {
-	p.Say("gander needs a model: any endpoint that is compatible with OpenAI's. Enter takes the answer in [brackets].")
 	var err error
-	if g.host, err = p.Ask(ctx, "Endpoint (https://…)", g.host, checkHostAnswer); err != nil {
+	if g.provider != nil {
+		err = askAddress(ctx, p, g)
+	} else {
+		p.Say("gander needs a model: any endpoint that is compatible with OpenAI's. Enter takes the answer in [brackets].")
+		g.host, err = p.Ask(ctx, "Endpoint (https://…)", g.host, checkHostAnswer)
+		g.host = plainHost(g.host)
+	}
+	if err != nil {
 		return err
 	}
-	g.host = plainHost(g.host)
-	if err := askKey(ctx, a, p, cfg, g); err != nil {
-		return err
+	if g.provider == nil || g.provider.KeyVariable != "" {
+		if err := askKey(ctx, a, p, cfg, g); err != nil {
+			return err
+		}
 	}
 	if err := askModel(ctx, a, p, g); err != nil {
 		return err
@@ -66,7 +73,7 @@ func askKey(ctx context.Context, a *cli.App, p *show.Prompter, cfg *config.Confi
 		if err != nil {
 			return err
 		}
-		g.keyFile, g.newKey = filepath.Join(cfg.Home, wire.KeyFileName), config.Secret(key)
+		g.keyFile, g.newKey = g.storedKey(cfg), config.Secret(key)
 		p.Say("It will be kept in " + g.keyFile + ", which only you can read.")
 	case strings.ContainsAny(answer, `/\`):
 		g.keyFile = answer
@@ -160,7 +167,7 @@ func modelsAt(ctx context.Context, a *cli.App, g answers) []string {
 	a.Secrets.Learn([]string{key.Reveal()})
 	ctx, stop := context.WithTimeout(ctx, setupTimeout)
 	defer stop()
-	door, err := wire.New(a).Gateway(config.Endpoint{BaseURL: g.host, APIKey: key, Headers: a.Config.Model.Headers}, nil)
+	door, err := wire.New(a).Gateway(g.endpoint(a, key), nil)
 	if err != nil {
 		return nil
 	}

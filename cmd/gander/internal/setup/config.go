@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -111,7 +110,7 @@ func configureClient(a *cli.App, t *clients.Target, f configFlags) error {
 	if err != nil {
 		return err
 	}
-	file := cmp.Or(f.file, t.File(place(a), cmp.Or(f.plugin, first(t.Plugins))))
+	file := cmp.Or(f.file, t.File(a.Clients(), cmp.Or(f.plugin, first(t.Plugins))))
 	if f.file == "" && !filepath.IsAbs(file) {
 		return cli.UsageError("%s, the client's file, is not an absolute path; set %s to your own directory, or name the file with --file", file, config.PersonalVariable())
 	}
@@ -181,20 +180,11 @@ func entry(a *cli.App, t *clients.Target, f configFlags) (clients.Entry, error) 
 		if err != nil {
 			return clients.Entry{}, cli.UsageError("--home %s: %v", home, err)
 		}
-		if absolute != filepath.Join(place(a).Home, ".gander") {
+		if absolute != filepath.Join(a.Clients().Home, ".gander") {
 			args = append(args, "--home", absolute)
 		}
 	}
 	return clients.Entry{Name: f.name, Command: command, Args: args, Plugin: f.plugin}, nil
-}
-
-// place says where this person's files are.
-func place(a *cli.App) clients.Place {
-	home, _ := config.PersonalDir(a.Environ) // without it the paths are relative, and refused
-	return clients.Place{
-		OS: runtime.GOOS, Home: home,
-		Config: cli.Variable(a.Environ, "XDG_CONFIG_HOME"), AppData: cli.Variable(a.Environ, "APPDATA"),
-	}
 }
 
 func writeEntry(a *cli.App, t *clients.Target, file string, e clients.Entry) error {

@@ -21,12 +21,13 @@ import (
 	"gander.dev/gander/cmd/gander/internal/install"
 	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/cmd/gander/internal/wire"
+	"gander.dev/gander/sandbox/team/providers"
 )
 
 // setupFlags are the flags of gander setup.
 type setupFlags struct {
 	nonInteractive, storeKey, noCheck, install bool
-	host, model, keyEnv, keyFile               string
+	host, model, keyEnv, keyFile, provider     string
 }
 
 // Command returns the command gander setup.
@@ -44,10 +45,15 @@ names (an editor must then see that variable), or in a file that only you can re
 one of yours (--api-key-file), or ` + wire.KeyFileName + ` in gander's home (--store-key, which takes
 it from the variable once).
 
+With --provider the endpoint is one of those that gander provider list shows: its address
+and where its key usually is are known, and what is its own in the address is asked for,
+or given as the whole address by --host.
+
 With --non-interactive nothing is asked: flags count first, then the variables LLM_HOST,
 GOOSE_MODEL and so on, then what is configured. Editors that know ACP's terminal
 authentication start this too, as gander acp --setup.`,
 		Example: `  gander setup
+  gander setup --provider openrouter
   gander setup --non-interactive --host https://api.openai.com --model gpt-4o --api-key-env OPENAI_API_KEY
   LLM_API_KEY=… gander setup --non-interactive --host https://llm.example --model qwen3 --store-key --install`,
 		Args:        cli.NoArgs,
@@ -56,6 +62,7 @@ authentication start this too, as gander acp --setup.`,
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.nonInteractive, "non-interactive", false, "ask nothing; take flags, the environment and what is configured")
+	fl.StringVar(&f.provider, "provider", "", "the model endpoint, by its name in gander provider list")
 	fl.StringVar(&f.host, "host", "", "the model endpoint, OpenAI-compatible (LLM_HOST)")
 	fl.StringVar(&f.model, "model", "", "the model's name ("+strings.Join(modelVariables(), ", ")+")")
 	fl.StringVar(&f.keyEnv, "api-key-env", "", "the key is in the variable of this name")
@@ -64,6 +71,7 @@ authentication start this too, as gander acp --setup.`,
 	fl.BoolVar(&f.noCheck, "no-check", false, "write without asking the endpoint whether it answers")
 	fl.BoolVar(&f.install, "install", false, "install the agent when it is missing")
 	a.RouteFlags(cmd)
+	cli.CompleteFlag(cmd, "provider", usableProviders()...)
 	cli.Exclusive(cmd, "api-key-env", "api-key-file")
 	cli.Exclusive(cmd, "store-key", "api-key-file")
 	return cmd
@@ -76,6 +84,8 @@ type answers struct {
 	keyFile        string // the file that it is in, or is written to when there is a newKey
 	newKey         config.Secret
 	agent, sandbox string
+	// provider is nil where an address is the endpoint.
+	provider *providers.Provider
 }
 
 // setup is the command: find out, try, write, say what is next.
@@ -141,6 +151,9 @@ func fromFile(err error) bool {
 
 // given is what flags, environment and configuration say, in this order.
 func given(a *cli.App, cfg *config.Config, f setupFlags) (answers, error) {
+	if f.provider != "" {
+		return givenProvider(a, cfg, f)
+	}
 	endpoint, err := cfg.Endpoint(cfg.Agent) // as far as it goes
 	if wrong, ok := errors.AsType[*config.Error](err); ok && f.host == "" && wrong.Path != "model.apiKeyEnv" && wrong.Path != "model.apiKeyFile" {
 		return answers{}, &cli.ExitError{Code: cli.ExitUsage, Err: err}
@@ -150,6 +163,12 @@ func given(a *cli.App, cfg *config.Config, f setupFlags) (answers, error) {
 		agent: cfg.Agent, sandbox: cfg.Sandbox.Driver,
 		keyEnv: cfg.Model.APIKeyEnv, keyFile: cfg.Model.APIKeyFile,
 	}
+	return withKey(a, cfg, f, g, usualKey, g.storedKey(cfg))
+}
+
+// withKey completes answers with where the key is: usual is the variable that holds it where
+// nothing else is said, store is the file that it is copied to.
+func withKey(a *cli.App, cfg *config.Config, f setupFlags, g answers, usual, store string) (answers, error) {
 	switch {
 	case f.keyEnv != "":
 		g.keyEnv, g.keyFile = f.keyEnv, ""
@@ -165,17 +184,17 @@ func given(a *cli.App, cfg *config.Config, f setupFlags) (answers, error) {
 			return g, cli.UsageError("--api-key-file: %w", err)
 		}
 		g.keyEnv, g.keyFile = "", path
-	case cli.Variable(a.Environ, usualKey) != "" && (g.keyFile == "" || f.storeKey):
-		g.keyEnv, g.keyFile = usualKey, ""
+	case cli.Variable(a.Environ, usual) != "" && (g.keyFile == "" || f.storeKey):
+		g.keyEnv, g.keyFile = usual, ""
 	}
 	if !f.storeKey {
 		return g, nil
 	}
 	key := cli.Variable(a.Environ, g.keyEnv)
 	if key == "" {
-		return g, cli.UsageError("--store-key takes the key from a variable, and %s is not set; set it, or name another one with --api-key-env", cmp.Or(g.keyEnv, usualKey))
+		return g, cli.UsageError("--store-key takes the key from a variable, and %s is not set; set it, or name another one with --api-key-env", cmp.Or(g.keyEnv, usual))
 	}
-	g.keyEnv, g.keyFile, g.newKey = "", filepath.Join(cfg.Home, wire.KeyFileName), config.Secret(key)
+	g.keyEnv, g.keyFile, g.newKey = "", store, config.Secret(key)
 	return g, nil
 }
 
@@ -197,14 +216,22 @@ func modelVariables() []string {
 // complete fails for what is missing.
 func (g *answers) complete() error {
 	var missing []string
-	if g.host == "" {
+	if g.host == "" && g.provider != nil {
+		missing = append(missing, "the address of "+g.provider.Title+" (--host "+g.provider.BaseURL+")")
+	} else if g.host == "" {
 		missing = append(missing, "the endpoint (--host or LLM_HOST)")
+	}
+	if p := g.provider; p != nil && p.KeyVariable != "" && g.keyEnv == "" && g.keyFile == "" {
+		missing = append(missing, "the key ("+p.KeyVariable+", --api-key-env or --api-key-file)")
 	}
 	if g.model == "" {
 		missing = append(missing, "the model (--model, "+strings.Join(modelVariables(), " or ")+")")
 	}
 	if len(missing) > 0 {
 		return cli.UsageError("setup needs %s", strings.Join(missing, " and "))
+	}
+	if err := checkHostAnswer(g.host); err != nil {
+		return cli.UsageError("the endpoint %q cannot be used: %w, as in https://llm.example", g.host, err)
 	}
 	return nil
 }
@@ -237,8 +264,9 @@ func checkAnswers(ctx context.Context, a *cli.App, g answers, f setupFlags, p *s
 	if f.noCheck {
 		return nil
 	}
-	fmt.Fprintf(a.Err, "asking %s …\n", g.host)
+	asking := show.Watch(a, "asking "+g.host, 0)
 	err := tryEndpoint(ctx, a, g)
+	asking.Done()
 	if err == nil || ctx.Err() != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
@@ -261,11 +289,15 @@ func tryEndpoint(ctx context.Context, a *cli.App, g answers) error {
 	a.Secrets.Learn([]string{key.Reveal()})
 	ctx, stop := context.WithTimeout(ctx, setupTimeout)
 	defer stop()
-	door, err := wire.New(a).Gateway(config.Endpoint{BaseURL: g.host, APIKey: key, KeySource: g.keySource(), Headers: a.Config.Model.Headers, Model: g.model}, nil)
+	door, err := wire.New(a).Gateway(g.endpoint(a, key), nil)
 	if err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	defer func() { _ = door.Close() }()
+	if g.provider != nil {
+		_, err := door.Try(ctx)
+		return err
+	}
 	if err := door.Check(ctx); err != nil {
 		return err
 	}
@@ -299,8 +331,14 @@ func plan(a *cli.App, cfg *config.Config, g answers) (edit, error) {
 
 // writeAnswers writes the key's file, where there is one to write, and config.json.
 func writeAnswers(a *cli.App, e edit, g answers) error {
-	if err := os.MkdirAll(filepath.Dir(e.file), 0o700); err != nil {
-		return fmt.Errorf("making gander's home: %w; %s", err, cli.HomeAdvice)
+	dirs := []string{filepath.Dir(e.file)}
+	if g.newKey != "" {
+		dirs = append(dirs, filepath.Dir(g.keyFile))
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("making gander's home: %w; %s", err, cli.HomeAdvice)
+		}
 	}
 	if g.newKey != "" {
 		if err := writeKey(g.keyFile, g.newKey); err != nil {
@@ -335,9 +373,13 @@ func (g *answers) values() []clients.Value {
 		}
 		return s
 	}
+	if g.provider != nil {
+		return g.providerValues(text)
+	}
 	values := []clients.Value{
 		{Path: []string{"agent"}, Value: g.agent},
 		{Path: []string{"model", "host"}, Value: g.host},
+		{Path: []string{"model", "provider"}},
 		{Path: []string{"model", "model"}, Value: g.model},
 		{Path: []string{"model", "apiKeyEnv"}, Value: text(g.keyEnv)},
 		{Path: []string{"model", "apiKeyFile"}, Value: text(g.keyFile)},

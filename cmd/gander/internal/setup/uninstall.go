@@ -93,34 +93,24 @@ func belongings(ctx context.Context, a *cli.App) ([]belonging, error) {
 
 // entries returns gander's entries in clients' configurations, and the copies beside them.
 func entries(a *cli.App) (list []belonging, err error) {
-	for _, t := range clients.Targets() {
-		plugins := t.Plugins
-		if len(plugins) == 0 {
-			plugins = []string{""}
+	for _, f := range clients.Files(a.Clients()) {
+		e, err := entry(a, f.Target, configFlags{plugin: f.Plugin})
+		if err != nil {
+			return nil, err
 		}
-		for _, plugin := range plugins {
-			e, err := entry(a, t, configFlags{plugin: plugin})
-			if err != nil {
-				return nil, err
-			}
-			file := t.File(place(a), plugin)
-			if !filepath.IsAbs(file) {
-				continue
-			}
-			at, has, err := clients.Has(t, file, e)
-			if err != nil {
-				list = append(list, belonging{Kind: "entry", Name: at, Note: "cannot be read, so that an entry of gander's in it would stay: " + err.Error()})
-				continue
-			}
-			if has {
-				list = append(list, belonging{
-					Kind: "entry", Name: at, Note: "gander's entry in the configuration of " + t.Title,
-					remove: func(context.Context) error { _, err := clients.Take(t, file, e); return err },
-				})
-			}
-			for _, backup := range clients.Backups(at) {
-				list = append(list, belonging{Kind: "backup", Name: backup, Bytes: sizeOf(backup), Note: "yours from before gander; it stays"})
-			}
+		at, has, err := clients.Has(f.Target, f.Path, e)
+		if err != nil {
+			list = append(list, belonging{Kind: "entry", Name: at, Note: "cannot be read, so that an entry of gander's in it would stay: " + err.Error()})
+			continue
+		}
+		if has {
+			list = append(list, belonging{
+				Kind: "entry", Name: at, Note: "gander's entry in the configuration of " + f.Title,
+				remove: func(context.Context) error { _, err := clients.Take(f.Target, f.Path, e); return err },
+			})
+		}
+		for _, backup := range clients.Backups(at) {
+			list = append(list, belonging{Kind: "backup", Name: backup, Bytes: sizeOf(backup), Note: "yours from before gander; it stays"})
 		}
 	}
 	return list, nil
@@ -148,8 +138,8 @@ func homeParts(home string) (list []belonging) {
 // homeNotes holds what stands in the home.
 var homeNotes = map[string]string{
 	"config.json": "the configuration", wire.KeyFileName: "the model's key", "sessions": "transcripts of all sessions", "runs": "traces",
-	"agents": "agents' programs and manifests", "snapshots": "files kept for /undo", "sandboxes": "sandboxes", "loop": "unattended runs",
-	"permissions": "what you allowed for good", "trusted": "projects that you trust", "workspaces": "agents' own directories", "log": "logs",
+	"agents": "agents' programs and manifests", "snapshots": "files kept for /undo", "sandboxes": "sandboxes", "caches": "caches of package managers", "loop": "unattended runs",
+	"permissions": "what you allowed for good", "trusted": "projects that you trust", "workspaces": "agents' own directories", "log": "logs", "times.json": "how long work took the last time",
 }
 
 // removeAll removes a directory and all below it, links themselves and not what they lead

@@ -159,6 +159,7 @@ const linesOfQuestion = 40
 // question puts a question on the terminal, whatever the format. What the agent calls
 // things is on one line, where it looks like no other question or option. mu is held.
 func (c *Terminal) question(call *asked, options []acp.PermissionOption) {
+	c.heard()
 	c.breakFrom(inAnswer)
 	c.breakFrom(inThought)
 	out := c.App.Err

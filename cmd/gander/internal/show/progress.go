@@ -2,6 +2,7 @@ package show
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"sync"
@@ -17,7 +18,8 @@ const (
 	progressLines = 40               // of output that are shown when it fails
 )
 
-// Progress shows that something goes on, and for how long: on a terminal one line
+// Progress shows that something goes on, for how long, and how long it takes by estimate,
+// which is as long as it took the last time: on a terminal one line
 // that changes, elsewhere a line at the beginning, now and then, and at the end.
 // What is written to it is the output of the work; its last lines are shown when
 // the work fails, all of it where stderr is no terminal.
@@ -27,6 +29,8 @@ type Progress struct {
 	terminal bool
 	width    int
 	began    time.Time
+	estimate time.Duration // how long it may take; 0 when that is not known
+	times    *times        // where to keep how long it took; nil for nowhere
 	stop     chan struct{}
 	stopped  sync.WaitGroup
 
@@ -37,27 +41,42 @@ type Progress struct {
 	shown bool     // the line that changes is on the terminal
 }
 
-// Watch begins to show progress on stderr, until end.
-func Watch(a *cli.App, label string) *Progress {
+// Watch begins to show progress on stderr, until End or Clear. Usual is how long it takes where
+// it was never done before, 0 when that cannot be said.
+func Watch(a *cli.App, label string, usual time.Duration) *Progress {
 	p := &Progress{
-		label: label, out: a.Err, terminal: cli.IsTerminal(a.Err), width: cli.WidthOf(a.Err),
-		began: time.Now(), stop: make(chan struct{}),
+		label: label, out: a.Err, terminal: draws(a), width: cli.WidthOf(a.Err),
+		began: time.Now(), times: timesOf(a), stop: make(chan struct{}),
 	}
+	p.estimate = cmp.Or(p.times.last(label), usual)
 	if !p.terminal {
-		fmt.Fprintln(p.out, label, "…")
+		fmt.Fprintf(p.out, "%s …%s\n", label, about(" about ", p.estimate))
 	}
 	p.stopped.Go(p.run)
 	return p
 }
 
+// draws reports whether stderr is a terminal where a line can be written over.
+func draws(a *cli.App) bool {
+	return cli.IsTerminal(a.Err) && cli.Variable(a.Environ, "TERM") != "dumb"
+}
+
 // During shows on a terminal that something goes on, and says nothing elsewhere.
-func During[T any](a *cli.App, label string, f func() T) T {
-	if !cli.IsTerminal(a.Err) {
+func During[T any](a *cli.App, label string, usual time.Duration, f func() T) T {
+	if !draws(a) {
 		return f()
 	}
-	p := Watch(a, label)
-	defer p.Clear()
+	p := Watch(a, label, usual)
+	defer p.Done()
 	return f()
+}
+
+// about returns an estimate behind a word; nothing for what takes no time worth saying.
+func about(word string, estimate time.Duration) string {
+	if estimate < 2*time.Second {
+		return ""
+	}
+	return word + estimate.Round(time.Second).String()
 }
 
 func (p *Progress) run() {
@@ -83,15 +102,23 @@ func (p *Progress) tick() {
 	took := time.Since(p.began)
 	switch {
 	case !p.terminal:
-		fmt.Fprintf(p.out, "… still %s, %s\n", p.label, took.Round(time.Second))
+		fmt.Fprintf(p.out, "… still %s, %s%s\n", p.label, took.Round(time.Second), p.expected(took))
 	case took >= progressAfter:
-		text := fmt.Sprintf("%s … %s", p.label, took.Round(time.Second))
+		text := fmt.Sprintf("%s … %s%s", p.label, took.Round(time.Second), p.expected(took))
 		if n := len(p.lines); n > 0 {
 			text += "  " + cli.Printable(string(p.lines[n-1]))
 		}
 		fmt.Fprintf(p.out, "\r\x1b[K%s", cutTo(text, p.width-1))
 		p.shown = true
 	}
+}
+
+// expected returns the estimate, in the words for the time that it took so far.
+func (p *Progress) expected(took time.Duration) string {
+	if took > p.estimate {
+		return about(", longer than the usual ", p.estimate)
+	}
+	return about(" of about ", p.estimate)
 }
 
 // cutTo is the first n characters of a text.
@@ -140,9 +167,19 @@ func (p *Progress) Clear() {
 	}
 }
 
+// Done ends the progress like Clear, and keeps how long it took.
+func (p *Progress) Done() {
+	p.Clear()
+	p.times.keep(p.label, time.Since(p.began))
+}
+
 // End ends the progress, says how it went, and returns err.
 func (p *Progress) End(err error) error {
-	p.Clear()
+	if err != nil {
+		p.Clear()
+	} else {
+		p.Done()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil && p.terminal {

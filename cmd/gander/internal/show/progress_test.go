@@ -14,13 +14,13 @@ import (
 // what it said comes after it.
 func TestProgressOnATerminal(t *testing.T) {
 	var out strings.Builder
-	p := &Progress{label: "building", out: &out, terminal: true, width: 40, began: time.Now().Add(-90 * time.Second), stop: make(chan struct{})}
+	p := &Progress{label: "building", out: &out, terminal: true, width: 40, began: time.Now().Add(-90 * time.Second), estimate: 2 * time.Minute, stop: make(chan struct{})}
 	for i := range 2 * progressLines {
 		fmt.Fprintf(p, "step %d of a work that says a lot\n", i)
 	}
 	fmt.Fprint(p, "half a \x1b[31mline")
 	p.tick()
-	if got, want := out.String(), "\r\x1b[Kbuilding … 1m30s  step 79 of a work tha"; got != want {
+	if got, want := out.String(), "\r\x1b[Kbuilding … 1m30s of about 2m0s  step 79"; got != want {
 		t.Errorf("shown is %q, want %q", got, want)
 	}
 	out.Reset()
@@ -37,14 +37,14 @@ func TestProgressOnATerminal(t *testing.T) {
 func TestProgressElsewhere(t *testing.T) {
 	var out strings.Builder
 	a := &cli.App{Stdio: cli.Stdio{Err: &out}}
-	p := Watch(a, "building")
+	p := Watch(a, "building", 20*time.Second)
 	p.began = p.began.Add(-time.Minute)
 	fmt.Fprintln(p, "step 1")
 	p.tick()
 	if err := p.End(nil); err != nil {
 		t.Error(err)
 	}
-	want := "building …\nstep 1\n… still building, 1m0s\nbuilding: done after 1m0s\n"
+	want := "building … about 20s\nstep 1\n… still building, 1m0s, longer than the usual 20s\nbuilding: done after 1m0s\n"
 	if got := out.String(); got != want {
 		t.Errorf("shown is %q, want %q", got, want)
 	}

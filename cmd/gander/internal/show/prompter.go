@@ -143,7 +143,7 @@ func PromptText(a *cli.App, args []string) (string, error) {
 		}
 		raw, err := io.ReadAll(a.In)
 		if err != nil {
-			return "", fmt.Errorf("reading the prompt from stdin: %w", err)
+			return "", fmt.Errorf("reading the prompt from stdin: %w; give it as an argument", err)
 		}
 		text = string(raw)
 	}

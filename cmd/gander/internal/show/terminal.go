@@ -37,6 +37,8 @@ type Terminal struct {
 	early  [][]byte // updates from before that
 	answer answerText
 	tools  map[string]*shownTool
+	// waiting shows that the agent has not said anything yet; nil once it has.
+	waiting *Progress
 }
 
 // lineState is what the cursor stands after.
@@ -96,8 +98,27 @@ func (c *Terminal) SessionUpdate(_ context.Context, n *acp.SessionNotification) 
 	return nil
 }
 
-// say shows words of the answer. mu is held, here and below.
+// Await shows to a person that the agent is to answer, until it says its first word.
+func (c *Terminal) Await() {
+	if c.Flags.Format == formatJSON || !draws(c.App) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = Watch(c.App, "waiting for "+c.Agent, 5*time.Second)
+}
+
+// heard ends what Await began. mu is held, here and below.
+func (c *Terminal) heard() {
+	if c.waiting != nil {
+		c.waiting.Done()
+		c.waiting = nil
+	}
+}
+
+// say shows words of the answer.
 func (c *Terminal) say(text string) {
+	c.heard()
 	c.answer.add(text)
 	if c.Flags.Format == FormatQuiet || text == "" {
 		return
@@ -111,6 +132,7 @@ func (c *Terminal) say(text string) {
 }
 
 func (c *Terminal) think(text string) {
+	c.heard()
 	if c.Flags.Format == FormatQuiet || text == "" {
 		return
 	}
@@ -152,6 +174,7 @@ func (c *Terminal) Note(line string) {
 
 // progress shows a line about what happens; the caller holds mu.
 func (c *Terminal) progress(line string) {
+	c.heard()
 	if c.Flags.Format != FormatText {
 		return
 	}
@@ -191,6 +214,7 @@ func (c *Terminal) Opened(id acp.SessionID, cwd string) {
 func (c *Terminal) End(resp *acp.PromptResponse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.heard()
 	switch c.Flags.Format {
 	case formatJSON:
 		c.printValue(resp)
@@ -226,6 +250,7 @@ func Summary(resp *acp.PromptResponse, took time.Duration) string {
 func (c *Terminal) Failed(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.heard()
 	if c.Flags.Format == formatJSON {
 		c.printValue(map[string]any{"error": map[string]string{"message": cli.MessageOf(err)}})
 	}

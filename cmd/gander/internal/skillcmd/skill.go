@@ -2,6 +2,7 @@
 package skillcmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -195,32 +196,30 @@ func install(a *cli.App) *cobra.Command {
 	var agent, id string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "install FOLDER|ARCHIVE|SKILL.md",
+		Use:   "install FOLDER|ARCHIVE|SKILL.md|URL#COMMIT[:FOLDER]",
 		Short: "install a skill for all agents, or for one",
-		Long: `install copies a skill into gander's home: a folder, an archive (.tgz, .tar.gz, .tar, .zip), or
-a SKILL.md alone. Links, devices and odd names are refused, and so is more than 500 files
-or 8 MiB. A skill is a stranger's instructions: read it first. It can do what the sandbox
-of its agent leaves. For a repository, clone it and name the folder.`,
+		Long: `install copies a skill into gander's home: a folder, an archive (.tgz, .tar.gz, .tar, .zip),
+a SKILL.md alone, or a folder of a git repository at a commit. Links, devices and odd names
+are refused, and so is more than 500 files or 8 MiB. A skill is a stranger's instructions:
+read it first. It can do what the sandbox of its agent leaves.
+
+git fetches a repository, an https or ssh URL, in a sandbox that reaches no host but the
+repository's and those that you allow everywhere; it takes no submodules and runs no filters.
+Your own ssh connects to an ssh URL, so that your keys stay outside.`,
 		Example: `  gander skill install ./release-notes
   gander skill install ~/Downloads/tidy.zip --agent reviewer
-  gander skill install ./SKILL.md --as house-style`,
-		RunE: func(_ *cobra.Command, args []string) error {
+  gander skill install ./SKILL.md --as house-style
+  gander skill install https://git.example.org/team/skills.git#3f1c…full…commit:release-notes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError("name one folder, archive or SKILL.md")
-			}
-			if strings.Contains(args[0], "://") || strings.HasPrefix(args[0], "git@") {
-				return cli.UsageError("%s: gander fetches no skills; clone or download it, and name the folder or the archive", args[0])
+				return cli.UsageError("name one folder, archive, SKILL.md, or URL#COMMIT of a repository")
 			}
 			if err := known(a, agent); err != nil {
 				return err
 			}
-			from, err := filepath.Abs(args[0])
+			s, err := installSkill(cmd.Context(), a, a.Config.SkillStore(agent), args[0], id)
 			if err != nil {
 				return err
-			}
-			s, err := a.Config.SkillStore(agent).Install(from, id)
-			if err != nil {
-				return cli.UsageError("the skill was not installed: %w", err)
 			}
 			if asJSON {
 				return a.PrintJSON(s)
@@ -237,6 +236,19 @@ of its agent leaves. For a repository, clone it and name the folder.`,
 	cmd.Flags().StringVar(&id, "as", "", "the skill's id (default: its own name)")
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
+}
+
+// installSkill installs what a person names. What is not there, or is no skill, is an error of usage.
+func installSkill(ctx context.Context, a *cli.App, store skills.Store, source, id string) (s skills.Skill, err error) {
+	if remote.MatchString(source) {
+		s, err = installRepository(ctx, a, store, source, id)
+	} else if source, err = filepath.Abs(source); err == nil {
+		s, err = store.Install(source, id)
+	}
+	if _, coded := errors.AsType[*cli.ExitError](err); err != nil && !coded {
+		err = cli.UsageError("the skill was not installed: %w", err)
+	}
+	return s, err
 }
 
 func remove(a *cli.App) *cobra.Command {
@@ -257,7 +269,7 @@ func remove(a *cli.App) *cobra.Command {
 				return cli.UsageError("no skill %q is installed there; see gander skill list", args[0])
 			}
 			if err != nil {
-				return fmt.Errorf("removing the skill %s: %w", args[0], err)
+				return fmt.Errorf("removing the skill %s: %w; %s", args[0], err, cli.HomeAdvice)
 			}
 			_, err = fmt.Fprintln(a.Out, "removed", args[0])
 			return err

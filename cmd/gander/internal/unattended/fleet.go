@@ -3,7 +3,6 @@ package unattended
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
@@ -14,9 +13,9 @@ import (
 
 // newFleet makes the fleet of the configuration's agents, drivers and prices.
 func newFleet(a *cli.App, w *wire.Wiring) (*fleet.Fleet, error) {
-	program, err := os.Executable()
+	program, err := cli.Program()
 	if err != nil {
-		return nil, fmt.Errorf("finding gander's own program, which runs are kept by: %w", err)
+		return nil, err
 	}
 	return fleet.New(fleet.Options{
 		Home: a.Config.Home, Program: program, Environ: w.Environ, Log: a.Log,

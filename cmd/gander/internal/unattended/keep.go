@@ -10,7 +10,9 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
+	"gander.dev/gander/sandbox/confine"
 	"gander.dev/gander/sandbox/drivers"
+	"gander.dev/gander/sandbox/rules/permit"
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
@@ -64,7 +66,14 @@ func keeperOptions(w *wire.Wiring, dir keeper.Dir, spec keeper.Spec) (keeper.Opt
 	if err != nil {
 		return keeper.Options{}, err
 	}
-	return keeper.Options{Home: w.Config().Home, Dir: dir, Agent: agent, Driver: driver, Terms: w.Ways, Ports: w.Config().OpenPorts(), Log: w.Log}, nil
+	answers := permit.Open(wire.PermissionsDir(w.Config()))
+	return keeper.Options{
+		Home: w.Config().Home, Dir: dir, Agent: agent, Driver: driver, Terms: w.Ways, Ports: w.Config().OpenPorts(), Log: w.Log,
+		AllowHost: func(address string) error {
+			_, err := answers.Add(spec.Workspace, confine.HostRule(address, true))
+			return err
+		},
+	}, nil
 }
 
 // looper is the agent of a name, as one that a loop can run.

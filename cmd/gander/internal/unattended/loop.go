@@ -36,7 +36,7 @@ Exit code 4 means that there is no such run.`,
 		loopSteer(a, "resume", "go on with a run that is paused", "goes on"),
 		loopSteer(a, "step", "one iteration of a paused run, then pause again", "does one iteration"),
 		loopSteer(a, "cancel", "end the running iteration; the run goes on with the next", "ends its iteration"),
-		loopSay(a), loopDismiss(a), loopDelete(a), loopRecipe(a), loopKeep(a), loopRun(a))
+		loopSay(a), loopSchedules(a), loopUnschedule(a), loopDismiss(a), loopDelete(a), loopRecipe(a), loopKeep(a), loopRun(a))
 	cli.Group(cmd)
 	return cmd
 }

@@ -21,6 +21,7 @@ import (
 	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/drivers/local"
 	"gander.dev/gander/sandbox/inside/supervise"
+	"gander.dev/gander/sandbox/team/providers"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/controlplane/client"
 	"gander.dev/gander/sandbox/unattended/loop"
@@ -130,7 +131,7 @@ func runLoop(ctx context.Context, a *cli.App, f loopRunFlags) error {
 	}
 	state, err := filepath.Abs(cmp.Or(f.state, filepath.Join(a.Config.Home, "loop", standaloneState(f.agent, workspace))))
 	if err != nil {
-		return fmt.Errorf("finding the directory of the loop's state: %w", err)
+		return fmt.Errorf("finding the directory of the loop's state: %w; give --state an absolute path", err)
 	}
 	start, err := loopStartHere(a, f, filepath.Join(state, "tmp"))
 	if err != nil {
@@ -228,6 +229,9 @@ func plainAgent(a *cli.App, name, temporary string) (loop.AgentCommand, error) {
 	environ := acpagent.Without(a.Environ, planeTokenVariable)
 	if err != nil && cli.Variable(environ, known.HostVariable) == "" {
 		return loop.AgentCommand{}, err
+	}
+	if err == nil && (endpoint.Exact || endpoint.KeyHeader != "" || endpoint.Protocol == providers.Anthropic) {
+		return loop.AgentCommand{}, fmt.Errorf("the provider %s takes calls in a way that only gander's sandboxes make: choose another one, or start the run by gander loop start", endpoint.Provider)
 	}
 	args, env := known.Plain(acpagent.Plain{
 		Command: command, Environ: environ, Temporary: temporary,

@@ -2,6 +2,7 @@
 package unattended
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -105,6 +106,14 @@ func serveLoops(ctx context.Context, a *cli.App, f serveFlags) error {
 	transcripts := transcript.New(store, a.Log)
 	o := planeOptions(a, w, fl, f, listener.Addr().String(), token)
 	o.Transcripts = transcripts
+	notices, err := w.Notices()
+	if err != nil {
+		return err
+	}
+	if notices != nil {
+		defer notices.Close()
+		o.Notify, o.PageURL = notices.Send, cmp.Or(a.Config.Notify.Page, "http://"+reachable(listener.Addr().(*net.TCPAddr)))
+	}
 	plane, err := controlplane.New(o)
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ type startFlags struct {
 	cost                              float64
 	failures                          int
 	follow, asJSON, noBudget          bool
+	every, cron, at                   string
 }
 
 func loopStart(a *cli.App) *cobra.Command {
@@ -46,10 +47,16 @@ The agent works in --workspace, which is the only thing of yours that it can wri
 without it, in a directory of its own below gander's home. One run works in a workspace,
 and above and below it, at a time. Limits that are not given are not there, except 10
 million tokens in all where no cost is given, an hour for an iteration and ten minutes
-without any output; after 5 failed iterations in a row a run pauses.`,
+without any output; after 5 failed iterations in a row a run pauses.
+
+With --every, --cron or --at runs begin at times, as long as gander serve runs, and the
+id is that of the schedule: gander loop schedules lists, gander loop unschedule removes.
+Times that were missed are made up for by one run, which says so. A run that would begin
+while another works in its workspace does not begin, which is said as well.`,
 		Example: `  gander loop start --agent goose --workspace . "make the tests pass, then stop"
   gander loop start --agent opencode --max-iterations 20 --max-cost 5 --follow - < task.md
-  gander loop start --agent goose --max-time 8h --pace 1m --workspace ~/notes "tidy up"`,
+  gander loop start --agent goose --max-time 8h --pace 1m --workspace ~/notes "tidy up"
+  gander loop start --cron "30 2 * * mon-fri" --max-iterations 3 --workspace . "update the dependencies"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.noBudget = cmd.Flags().Changed("max-tokens") && f.tokens == 0
 			return startRun(cmd.Context(), a, args, f, cmd.Flags().Changed("prompt"))
@@ -71,6 +78,9 @@ without any output; after 5 failed iterations in a row a run pauses.`,
 	fl.Float64Var(&f.cost, "max-cost", 0, "end when the run has cost so much, in the currency of the model's prices")
 	fl.IntVar(&f.failures, "max-failures", 0, "pause after so many failed iterations in a row (default: 5)")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the run does, as gander loop logs -f; it goes on when you stop watching")
+	fl.StringVar(&f.every, "every", "", "start such a run now and again after each such time, as in 24h")
+	fl.StringVar(&f.cron, "cron", "", "start such runs by a cron expression in local time, as in \"30 2 * * *\" or @daily")
+	fl.StringVar(&f.at, "at", "", "start the run at a time, as in 22:00 or \"2026-12-24 22:00\"")
 	cli.JSONFlag(cmd, &f.asJSON)
 	a.CompleteAgents(cmd)
 	cli.CompleteFlag(cmd, "sandbox", drivers.Isolating()...)
@@ -125,7 +135,7 @@ func loopPrompt(a *cli.App, args []string, prompt string, given bool) (string, e
 	if text == "-" || !given && text == "" && !cli.IsTerminal(a.In) {
 		raw, err := io.ReadAll(a.In)
 		if err != nil {
-			return "", fmt.Errorf("reading the prompt from stdin: %w", err)
+			return "", fmt.Errorf("reading the prompt from stdin: %w; give it as an argument", err)
 		}
 		return strings.TrimSpace(string(raw)), nil
 	}
@@ -135,6 +145,18 @@ func loopPrompt(a *cli.App, args []string, prompt string, given bool) (string, e
 func startRun(ctx context.Context, a *cli.App, args []string, f startFlags, given bool) error {
 	if f.follow && f.asJSON {
 		return cli.UsageError("--json prints the run and ends; use gander loop logs -f --json to follow it")
+	}
+	times := 0
+	for _, text := range []string{f.every, f.cron, f.at} {
+		if text != "" {
+			times++
+		}
+	}
+	switch {
+	case times > 1:
+		return cli.UsageError("give one of --every, --cron and --at")
+	case times > 0 && f.follow:
+		return cli.UsageError("--follow shows a run that begins now; follow a scheduled one by gander loop logs -f when it runs")
 	}
 	if f.agent == "" {
 		f.agent = a.Config.Agent
@@ -150,6 +172,9 @@ func startRun(ctx context.Context, a *cli.App, args []string, f startFlags, give
 	defer c.Close()
 	if req.Prompt, err = loopPrompt(a, args, f.prompt, given); err != nil {
 		return err
+	}
+	if times > 0 {
+		return schedule(ctx, a, c, f, req)
 	}
 	run, err := c.Start(ctx, req)
 	if err != nil {

@@ -43,7 +43,7 @@ func tryAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, model confine.M
 	in, closeSandbox, err := OpenSandbox(ctx, a, Place{
 		Driver: driver, CWD: dir, Name: "test-" + RandomName(), Purpose: "test",
 		Labels: map[string]string{"agent": ag.Name(), "program": sandbox.ProgramOf(ag)},
-		Mounts: ag.Mounts(), links: sandbox.HomeLinksOf(ag), doors: []sandbox.Door{{Name: confine.ModelDoor, Dial: model.Dial}},
+		Mounts: ag.Mounts(), links: sandbox.HomeLinksOf(ag), Doors: []sandbox.Door{{Name: confine.ModelDoor, Dial: model.Dial}},
 	})
 	if err != nil {
 		return nil, err

@@ -7,20 +7,26 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/sandbox/drivers"
+	"gander.dev/gander/sandbox/drivers/caches"
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/unattended/keeper"
 )
 
 // ClearAway clears away what killed ganders left, also sessions of which nothing was to
-// be kept, and what agents keep of sessions that are no more.
-func ClearAway(ctx context.Context, a *cli.App, w *Wiring) ([]string, error) {
+// be kept, what agents keep of sessions that are no more, and caches that nobody uses, or
+// all of them.
+func ClearAway(ctx context.Context, a *cli.App, w *Wiring, allCaches bool) ([]string, error) {
 	records, err := registry.List(a.Config.Home)
 	var removed []string
 	for _, d := range drivers.All() {
 		more, failed := d.ClearAway(ctx, w.driverOptions(a.Config), records)
 		removed, err = append(removed, more...), errors.Join(err, failed)
 	}
-	err = errors.Join(err, keeper.Tidy(a.Config.Home))
+	projects, cachesErr := caches.Tidy(a.Config.Home, int64(a.Config.Sandbox.Caches), allCaches)
+	for _, project := range projects {
+		removed = append(removed, "caches of "+project)
+	}
+	err = errors.Join(err, cachesErr, keeper.Tidy(a.Config.Home))
 	kept, keptErr := w.Kept()
 	if keptErr == nil {
 		keptErr = kept.Tidy(ctx)

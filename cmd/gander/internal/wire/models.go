@@ -15,6 +15,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox/outbound/gateway"
+	"gander.dev/gander/sandbox/team/providers"
 )
 
 // OpenGateway implements confine.Settings.
@@ -33,7 +34,10 @@ func (w *Wiring) Gateway(e config.Endpoint, observe func(gateway.Event)) (*gatew
 
 // policedGateway is gateway with the rules that are in o.
 func (w *Wiring) policedGateway(o gateway.Options, e config.Endpoint, observe func(gateway.Event)) (*gateway.Gateway, error) {
-	o.Endpoint = gateway.Endpoint{BaseURL: e.BaseURL, APIKey: e.APIKey.Reveal(), KeySource: e.KeySource, Headers: map[string]string{}, Model: e.Model}
+	o.Endpoint = gateway.Endpoint{
+		BaseURL: e.BaseURL, Protocol: protocols[e.Protocol], Exact: e.Exact, APIKey: e.APIKey.Reveal(), KeyHeader: e.KeyHeader, KeySource: e.KeySource,
+		Headers: map[string]string{}, Model: e.Model,
+	}
 	for name, value := range e.Headers {
 		o.Endpoint.Headers[name] = value.Reveal()
 	}
@@ -44,6 +48,9 @@ func (w *Wiring) policedGateway(o gateway.Options, e config.Endpoint, observe fu
 	}
 	return g, err
 }
+
+// protocols are those of the configuration as the gateway has them.
+var protocols = map[string]gateway.Protocol{providers.Anthropic: gateway.Anthropic}
 
 // PermittedModel fails for a model that the policy does not let anybody call.
 func PermittedModel(cfg *config.Config, model string) error {

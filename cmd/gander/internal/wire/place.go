@@ -20,6 +20,7 @@ import (
 	"gander.dev/gander/sandbox/drivers/registry"
 	"gander.dev/gander/sandbox/outbound/egress"
 	"gander.dev/gander/sandbox/rules/gitconfig"
+	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sandbox/rules/project"
 )
 
@@ -32,9 +33,10 @@ type Place struct {
 	Labels  map[string]string
 	Mounts  []sandbox.Mount
 	links   map[string]string // in its home
-	doors   []sandbox.Door
-	Quiet   bool   // what rules refuse is expected
-	Leaked  func() // called before the sandbox is closed because content of a closed file was about to leave; may be nil
+	Doors   []sandbox.Door
+	Network *policy.Network // in place of policy.network; nil leaves that
+	Quiet   bool            // what rules refuse is expected
+	Leaked  func()          // called before the sandbox is closed because content of a closed file was about to leave; may be nil
 }
 
 // safeName is what the name of a sandbox may be: it becomes a directory's.
@@ -44,6 +46,7 @@ var safeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // closes it and leaves nothing.
 func OpenSandbox(ctx context.Context, a *cli.App, p Place) (*confine.Place, func(), error) {
 	w := New(a)
+	w.network = p.Network
 	d, err := w.Driver(cmp.Or(p.Driver, a.Config.Sandbox.Driver))
 	if err != nil {
 		return nil, nil, err
@@ -60,7 +63,7 @@ func OpenSandbox(ctx context.Context, a *cli.App, p Place) (*confine.Place, func
 	using, stop := context.WithCancel(context.WithoutCancel(ctx))
 	in, err := confine.Open(ctx, confine.Request{
 		Terms: w.Ways, Driver: d, StateDir: a.Config.Home, Log: a.Log, NoModel: true, Named: true, Denied: denials(ctx, a, p),
-		Spec: sandbox.Spec{ID: p.Name, WorkingDir: p.CWD, Home: filepath.Join(dir, "home"), Mounts: p.Mounts, HomeLinks: p.links, Doors: p.doors, Labels: labels},
+		Spec: sandbox.Spec{ID: p.Name, WorkingDir: p.CWD, Home: filepath.Join(dir, "home"), Mounts: p.Mounts, HomeLinks: p.links, Doors: p.Doors, Labels: labels},
 		Way: confine.Way{
 			WorkingDir: p.CWD, Context: using, Leaks: leaksOf(using, a, w, p, stop),
 			// A connection that was allowed is no reason to worry, and to be seen all the same.
@@ -177,7 +180,7 @@ func leaksOf(ctx context.Context, a *cli.App, w *Wiring, p Place, stop func()) *
 func newSandboxDir(a *cli.App, name string) (string, error) {
 	dir := filepath.Join(a.Config.Home, "sandboxes", name)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return "", fmt.Errorf("making the sandbox's directory: %w; choose one that you can write with --home or GANDER_HOME", err)
+		return "", fmt.Errorf("making the sandbox's directory: %w; %s", err, cli.HomeAdvice)
 	}
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrExist) {
@@ -190,7 +193,7 @@ func newSandboxDir(a *cli.App, name string) (string, error) {
 		err = os.Mkdir(filepath.Join(dir, "home"), 0o700)
 	}
 	if err != nil {
-		return "", fmt.Errorf("making the sandbox's home: %w", err)
+		return "", fmt.Errorf("making the sandbox's home: %w; %s", err, cli.HomeAdvice)
 	}
 	return dir, nil
 }

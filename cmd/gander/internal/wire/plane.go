@@ -49,13 +49,18 @@ func PlaneOf(home string, f PlaneFlags) (client.Options, error) {
 
 const TokenFile = "serve.token" // in the home directory
 
-func ServeLock(a *cli.App) *flock.Flock {
-	return flock.New(filepath.Join(a.Config.Home, "loop", "serve.lock"), flock.SetPermissions(0o600))
+// ServeLock returns the lock that the control plane of the home holds while it runs.
+func ServeLock(a *cli.App) *flock.Flock { return serveLock(a.Config.Home) }
+
+func serveLock(home string) *flock.Flock {
+	return flock.New(filepath.Join(home, "loop", "serve.lock"), flock.SetPermissions(0o600))
 }
 
 // Serving reports whether a control plane of the home runs.
-func Serving(a *cli.App) bool {
-	lock := ServeLock(a)
+func Serving(a *cli.App) bool { return serving(a.Config.Home) }
+
+func serving(home string) bool {
+	lock := serveLock(home)
 	if _, err := os.Stat(lock.Path()); err != nil {
 		return false
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -39,12 +40,19 @@ func (w *Wiring) Policy(dir string) (confine.Policy, error) {
 		return confine.Policy{}, err
 	}
 	e := cfg.EffectivePolicy()
-	p := confine.Policy{Policy: e.Policy, Refused: e.Refused, Settings: GitSettings(cfg, dir)}
+	p := confine.Policy{Policy: e.Policy, Refused: e.Refused, Settings: GitSettings(cfg, dir), Caches: int64(cfg.Sandbox.Caches)}
+	if w.network != nil {
+		p.Network = *w.network
+	}
 	tools := cfg.FindToolchains(dir)
 	for _, place := range tools.Places {
 		p.Mounts = append(p.Mounts, sandbox.Mount{Path: place.Path})
 	}
-	p.HomeFiles, p.Files = tools.Files, map[string][]byte{}
+	p.HomeFiles, p.Files = map[string][]byte{}, map[string][]byte{}
+	settings := cfg.FindToolSettings(dir)
+	maps.Copy(p.HomeFiles, settings.Home)
+	maps.Copy(p.HomeFiles, tools.Files)
+	maps.Copy(p.Files, settings.Own)
 	for _, a := range FindAuthorities(cfg, dir) {
 		if a.text != nil {
 			p.Files[a.Path] = a.text

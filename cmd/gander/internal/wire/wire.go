@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"gander.dev/gander/acp"
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox"
@@ -30,6 +31,9 @@ import (
 	"gander.dev/gander/sandbox/router/changes"
 	"gander.dev/gander/sandbox/rules/ignore"
 	"gander.dev/gander/sandbox/rules/permit"
+	"gander.dev/gander/sandbox/rules/policy"
+	"gander.dev/gander/sandbox/team/plain"
+	"gander.dev/gander/sandbox/team/providers"
 	"gander.dev/gander/sandbox/team/roster"
 	"gander.dev/gander/sandbox/team/skills"
 	"gander.dev/gander/sessions"
@@ -45,6 +49,7 @@ type Wiring struct {
 	// HistoryLimit and SessionPrefix are flags of gander acp, see router.Options.
 	HistoryLimit  int
 	SessionPrefix string
+	network       *policy.Network // instead of the policy's, see Place.Network
 
 	// mu guards cfg, which changes with the configuration file.
 	mu  sync.Mutex
@@ -82,9 +87,23 @@ func (w *Wiring) SetConfig(cfg *config.Config) {
 func (w *Wiring) Agents() []sandbox.Agent {
 	var agents []sandbox.Agent
 	for _, name := range w.Config().AgentNames() {
+		if w.Config().OnlyTalks(name) {
+			agents = append(agents, plain.New(name, func() (plain.Settings, error) { return talks(w.Config(), name) }))
+			continue
+		}
 		agents = append(agents, w.NewAgent(name, func() (Settings, error) { return settingsOf(w.Config(), name) }))
 	}
 	return agents
+}
+
+// talks returns the settings of an agent that only talks.
+func talks(cfg *config.Config, name string) (plain.Settings, error) {
+	endpoint, err := cfg.Endpoint(name)
+	s := plain.Settings{Model: endpoint.Model, Messages: endpoint.Protocol == providers.Anthropic}
+	if m := cfg.Manifest(name); m != nil {
+		s.Instructions = m.Instructions
+	}
+	return s, err
 }
 
 // NewAgent is the agent of a name, which asks for its settings each time it needs them.
@@ -99,7 +118,7 @@ func (w *Wiring) NewAgent(name string, get func() (Settings, error)) sandbox.Age
 
 // Agent finds one by name.
 func (w *Wiring) Agent(name string) (sandbox.Agent, error) {
-	for _, a := range w.Agents() {
+	for _, a := range append(w.Agents(), w.Orchestrator(nil)) {
 		if a.Name() == name {
 			return a, nil
 		}
@@ -107,7 +126,7 @@ func (w *Wiring) Agent(name string) (sandbox.Agent, error) {
 	if p := w.Config().TeamProblem(name); p != nil {
 		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: p}
 	}
-	return nil, cli.UsageError("there is no agent %q in this version of gander; choose one of: %s", name, strings.Join(w.Config().AgentNames(), ", "))
+	return nil, cli.UsageError("there is no agent %q in this version of gander; choose one of: %s", name, strings.Join(w.Config().Answering(), ", "))
 }
 
 // Drivers returns the drivers in the order in which they are offered, that of the choice auto first.
@@ -206,7 +225,7 @@ func (w *Wiring) Kept() (router.Kept, error) {
 	}
 	runs, err := w.Runs()
 	cfg := w.Config()
-	return router.Kept{Store: store, Runs: runs, StateDir: cfg.Home, Snapshots: SnapshotsDir(cfg)}, err
+	return router.Kept{Store: store, Runs: runs, StateDir: cfg.Home, Snapshots: SnapshotsDir(cfg), MaxAge: time.Duration(cfg.Sessions.Runs.MaxDays) * 24 * time.Hour}, err
 }
 
 // Runs are the traces of turns.
@@ -315,10 +334,23 @@ func SettingsWith(cfg *config.Config, name string, command []string, endpoint co
 		Env:     env,
 		Model:   endpoint.Model,
 		Mode:    own.Mode,
+		OneShot: cfg.Agents[cfg.Program(name)].OneShot,
 		Mounts:  outermost(mounts, cfg.Sandbox.ReadOnlyPaths),
 	}
 	skilled, links := showSkills(slices.DeleteFunc(cfg.FindSkills(name).Skills, func(s skills.Skill) bool { return s.Source != "agent "+name }))
 	s.Mounts, s.HomeLinks = append(s.Mounts, skilled...), links
+	for _, p := range cfg.Plugins() {
+		if len(p.Servers) > 0 {
+			s.Mounts = append(s.Mounts, sandbox.Mount{Path: p.Dir, Ruled: true})
+		}
+		for _, v := range p.Servers {
+			server := acp.MCPServerStdio{Name: v.Name, Command: v.Command, Args: v.Args, Env: []acp.EnvVariable{}}
+			for _, key := range slices.Sorted(maps.Keys(v.Env)) {
+				server.Env = append(server.Env, acp.EnvVariable{Name: key, Value: v.Env[key]})
+			}
+			s.Servers = append(s.Servers, server)
+		}
+	}
 	return s, employ(cfg, name, &s)
 }
 

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"gander.dev/gander/sandbox/outbound/notify"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/controlplane"
 	"gander.dev/gander/sandbox/unattended/loop"
@@ -103,6 +104,45 @@ func (c *Client) Start(ctx context.Context, r StartRequest) (controlplane.Run, e
 		return controlplane.Run{}, err
 	}
 	return c.Run(ctx, started.RunID)
+}
+
+// ScheduleRequest is when runs begin, and what each is started with. One of Every, Cron and At
+// is set.
+type ScheduleRequest struct {
+	StartRequest
+	Every string `json:"every,omitempty"` // as 1h; the first run begins at once
+	Cron  string `json:"cron,omitempty"`  // five fields, or a word such as @daily
+	At    string `json:"at,omitempty"`    // as 22:00, or with a date
+}
+
+// Schedule has runs begin at times.
+func (c *Client) Schedule(ctx context.Context, r ScheduleRequest) (controlplane.Schedule, error) {
+	var s controlplane.Schedule
+	return s, c.call(ctx, http.MethodPost, "/api/schedules", r, &s)
+}
+
+// Schedules returns all schedules, the next one first.
+func (c *Client) Schedules(ctx context.Context) ([]controlplane.Schedule, error) {
+	var all struct {
+		Schedules []controlplane.Schedule `json:"schedules"`
+	}
+	return all.Schedules, c.call(ctx, http.MethodGet, "/api/schedules", nil, &all)
+}
+
+// Unschedule removes a schedule; runs that it has started go on.
+func (c *Client) Unschedule(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, "/api/schedules/"+url.PathEscape(id), nil, nil)
+}
+
+// Ask puts a question and waits for the answer that a person gives on the page, until ctx ends.
+func (c *Client) Ask(ctx context.Context, q notify.Question) (notify.Answer, error) {
+	for {
+		var a notify.Answer
+		err := c.call(ctx, http.MethodPost, "/api/questions", q, &a)
+		if err != nil || a.Option != "" || a.Action != "" {
+			return a, err
+		}
+	}
 }
 
 // Steer has a run stop, pause, resume, step (one iteration, then pause) or cancel (its
@@ -258,7 +298,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 		}
 		return nil, fmt.Errorf("%w at %s: %w", ErrNobody, c.url, reason(err))
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusAccepted {
 		return resp, nil
 	}
 	defer resp.Body.Close()

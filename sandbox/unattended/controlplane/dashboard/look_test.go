@@ -91,7 +91,7 @@ func TestViewsInBothThemes(t *testing.T) {
 			p.WaitText("#view-overview .chart", "max")
 			p.Eval(`[...document.querySelectorAll(".stream details")].slice(-4, -2).forEach((d) => { d.open = true; })`, nil)
 			p.WaitText(".stream .diff", "n := 4")
-			for _, view := range []string{"overview", "prompt", "files", "snapshots", "mailbox"} {
+			for _, view := range []string{"overview", "prompt", "files", "snapshots", "mailbox", "ports"} {
 				p.Click("#tab-" + view)
 				p.Wait("the view "+view, fmt.Sprintf(`document.querySelector("#view-%s").checkVisibility()`, view))
 				accessible(t, p, view)
@@ -172,7 +172,7 @@ func TestPhone(t *testing.T) {
 	w := busy(t)
 	p := w.page(browsertest.Options{Phone: true, Width: 360, Height: 740})
 	p.WaitText("#runs", "goose")
-	for _, view := range []string{"stream", "iterations", "overview", "prompt", "files", "snapshots", "mailbox"} {
+	for _, view := range []string{"stream", "iterations", "overview", "prompt", "files", "snapshots", "mailbox", "ports"} {
 		p.Click("#tab-" + view)
 		p.Wait("the view "+view, fmt.Sprintf(`document.querySelector("#view-%s").checkVisibility()`, view))
 		var bad []string

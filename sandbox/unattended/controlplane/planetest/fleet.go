@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"gander.dev/gander/sandbox/outbound/ports"
 	"gander.dev/gander/sandbox/telemetry"
 	"gander.dev/gander/sandbox/unattended/controlplane"
 )
@@ -21,8 +22,10 @@ type Fleet struct {
 	// AgentList is what Agents answers; goose and opencode, both available, unless set.
 	AgentList []controlplane.AgentInfo
 	// Fail, when it is set, is asked before every order ("start", "stop", "pause",
-	// "resume", "step", "cancel", "message", "adopt") and may refuse it.
+	// "resume", "step", "cancel", "message", "port", "adopt") and may refuse it.
 	Fail func(order, runID string) error
+	// Listening are the ports at which something listens in each sandbox.
+	Listening []int
 
 	iterations int
 	pace       time.Duration
@@ -43,6 +46,7 @@ type played struct {
 	events []telemetry.Event // all of them, as in a spool
 	sent   int               // of them, that the control plane has
 	wake   chan struct{}
+	open   []ports.Spec
 	ended  bool
 	number int64 // of the iteration
 }
@@ -296,6 +300,32 @@ func (f *Fleet) Cancel(_ context.Context, runID string) error { return f.order("
 // Message implements controlplane.Fleet.
 func (f *Fleet) Message(_ context.Context, runID, text string) error {
 	return f.order("message", runID, text)
+}
+
+// Ports implements controlplane.Fleet.
+func (f *Fleet) Ports(_ context.Context, runID string, o ports.Order) (v ports.View, err error) {
+	if o != (ports.Order{}) {
+		if err := f.order("port", runID, fmt.Sprintf("%q %d", o.Open, o.Close)); err != nil {
+			return v, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.runs[runID]
+	if r == nil || r.ended {
+		return v, fmt.Errorf("run %s: %w", runID, controlplane.ErrNotRunning)
+	}
+	if spec, err := ports.Parse(o.Open); err == nil {
+		r.open = append(r.open, spec)
+	}
+	r.open = slices.DeleteFunc(r.open, func(s ports.Spec) bool { return s.Port == o.Close })
+	v = ports.View{Open: []ports.Link{}, Listening: slices.DeleteFunc(slices.Clone(f.Listening), func(port int) bool {
+		return slices.ContainsFunc(r.open, func(s ports.Spec) bool { return s.Port == port })
+	})}
+	for _, s := range r.open {
+		v.Open = append(v.Open, ports.Link{Port: s.Port, URL: s.URL("loop-" + runID), Heard: slices.Contains(f.Listening, s.Port)})
+	}
+	return v, nil
 }
 
 // PromptChanged implements controlplane.Fleet.

@@ -7,7 +7,9 @@ import { listenKeys, showHelp } from "./keys.js";
 import { Live } from "./live.js";
 import { Mailbox } from "./mailbox.js";
 import { Overview } from "./overview.js";
+import { Ports } from "./ports.js";
 import { Prompt } from "./prompt.js";
+import { Questions } from "./questions.js";
 import { countdown } from "./render.js";
 import { Controls, drawCards, Runs, showHistory } from "./runs.js";
 import { Snapshots } from "./snapshots.js";
@@ -15,7 +17,7 @@ import { showStart } from "./start.js";
 import { Stream } from "./stream.js";
 import { duration, ended, oneLine, stateNames, when } from "./text.js";
 
-const views = [["iterations", "Iterations"], ["stream", "Stream"], ["overview", "Overview"], ["prompt", "Prompt"], ["files", "Files"], ["snapshots", "Snapshots"], ["mailbox", "Mailbox"]];
+const views = [["iterations", "Iterations"], ["stream", "Stream"], ["overview", "Overview"], ["prompt", "Prompt"], ["files", "Files"], ["snapshots", "Snapshots"], ["mailbox", "Mailbox"], ["ports", "Ports"]];
 const wide = matchMedia("(min-width: 62rem)");
 
 class App {
@@ -28,11 +30,13 @@ class App {
     const { api } = this;
     this.iterations = new Iterations($("view-iterations"), { api, onOpen: (_, seq) => this.openAt(seq), changed: () => this.drawOverview() });
     this.controls = new Controls($("controls"), { api, refresh: () => this.refresh().catch(() => {}) });
+    this.questions = new Questions({ api });
     this.overview = new Overview($("view-overview"), { api });
     this.panels = {
       prompt: new Prompt($("view-prompt"), { api }),
       files: new Files($("view-files"), { api }),
       snapshots: new Snapshots($("view-snapshots"), { api }),
+      ports: new Ports($("view-ports"), { api }),
       mailbox: new Mailbox($("view-mailbox"), { api, onUnread: (unread) => $("tab-mailbox").classList.toggle("unread", unread) }),
     };
     this.buildTabs();
@@ -98,6 +102,7 @@ class App {
   // refresh reads the runs anew, and answers how many events the open streams lack.
   async refresh() {
     const [{ runs = [] }, status] = await Promise.all([this.api.get("/api/runs", { limit: 50 }), this.api.get("/api/sandbox/status")]);
+    this.questions.load().catch(() => {});
     let behind = 0;
     for (const run of [...runs, ...(status.sandboxes ?? [])]) {
       const known = this.runs.get(run.runId)?.lastSeq;
@@ -166,6 +171,8 @@ class App {
     if (m.type === "run") this.runChanged(data);
     else if (m.type === "run_deleted") this.runDeleted(runId);
     else if (m.type === "growing") this.streams.get(runId)?.grow(data);
+    else if (m.type === "questions") this.questions.load().catch(() => {});
+    else if (m.type === "schedule" && data.said) toast(`${oneLine(data.agentType, 30)}, ${oneLine(data.when, 100)}: ${oneLine(data.said, 400)}`, "error");
     else if (m.type === "prompt") this.panels.prompt.changed({ ...data, runId });
     else if (m.type === "mailbox_update") this.panels.mailbox.update({ runId });
     else if (m.type === "iteration_summary") {

@@ -3,7 +3,7 @@ import { h, openDialog, recall, remember } from "./dom.js";
 
 const rows = [
   ["n", "Start a run"], ["[ and ]", "The run before, the run after"], ["p", "Pause, or resume"], ["s", "Step: one iteration of a paused run"], ["c", "Cancel the iteration"], ["x", "Stop the run (asks first)"],
-  ["j and k", "Next and previous event; Enter opens it"], ["f", "To the newest event, and follow"], ["/", "Search the stream"], ["1 … 7", "Iterations, stream, overview, prompt, files, snapshots, mailbox"],
+  ["j and k", "Next and previous event; Enter opens it"], ["f", "To the newest event, and follow"], ["/", "Search the stream"], ["1 … 8", "Iterations, stream, overview, prompt, files, snapshots, mailbox, ports"],
   ["b", "Two streams side by side"], ["h", "History of runs"], ["t", "Theme: system, dark, light"], ["?", "This list"], ["Escape", "Close a dialog; leave a field"], ["Ctrl+Enter", "Save the prompt; send the message"],
 ];
 

@@ -1,6 +1,7 @@
 // The runs: a card for each that goes on, the controls of the chosen one, and the history of those that ended.
 import { $, button, confirmDialog, h, openDialog, problem, replace, setText, toast } from "./dom.js";
 import { countdown } from "./render.js";
+import { scheduleList } from "./schedules.js";
 import { cost, count, day, duration, ended, oneLine, short, stateNames, when } from "./text.js";
 
 // Runs keeps what is known about every run.
@@ -156,7 +157,7 @@ export function showHistory(api, runs, choose) {
     }
     if (offset === 0) list.append(h("li", { class: "muted", text: "There was no run yet." }));
   };
-  dialog.body.append(list, more);
+  dialog.body.append(scheduleList(api), list, more);
   dialog.show();
   load().catch(problem("The list could not be loaded"));
 }

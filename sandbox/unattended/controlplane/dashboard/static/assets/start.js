@@ -1,6 +1,6 @@
 // The dialog that starts a run.
 import { button, h, openDialog, toast, uid } from "./dom.js";
-import { ended, oneLine } from "./text.js";
+import { day, ended, oneLine } from "./text.js";
 
 const presets = [
   ["Fix and test", "Run the project's tests. Mend what fails, one cause at a time, and run them again after each change. Stop when everything passes."],
@@ -14,6 +14,9 @@ const limitFields = [
   ["tokens", "Tokens", 1], ["cost", "Cost ($)", 1, "any"], ["failures", "Failures in a row", 1],
 ];
 
+// begins are the ways to say when a run begins, each with an example of its time.
+const begins = { "": ["Now", ""], every: ["Now, and again every", "24h"], at: ["Once, at", "22:00, or 2026-12-24 22:00"], cron: ["By a cron expression", "30 2 * * *"] };
+
 export async function showStart({ api, runs, started }) {
   const dialog = openDialog("Start a run", { wide: true });
   const form = h("form", { method: "dialog" });
@@ -24,7 +27,7 @@ export async function showStart({ api, runs, started }) {
   try {
     const { agents = [], sandboxes = [] } = await api.get("/api/agents");
     loading.remove();
-    new StartForm(form, { api, runs, agents, sandboxes, done: (run) => (dialog.close(), started(run)), cancel: () => dialog.close() });
+    new StartForm(form, { api, runs, agents, sandboxes, done: (run) => (dialog.close(), run && started(run)), cancel: () => dialog.close() });
   } catch (error) {
     loading.textContent = error.message;
   }
@@ -39,6 +42,8 @@ class StartForm {
     this.model = h("input", { type: "text", id: uid("model"), spellcheck: "false", autocomplete: "off", placeholder: "empty: the configured one" });
     this.pace = h("input", { type: "number", id: uid("pace"), min: "0", step: "1", placeholder: "2" });
     this.limits = limitFields.map(([name, label, factor, step]) => ({ name, label, factor, input: h("input", { type: "number", id: uid(name), min: "0", step: step ?? "1", inputmode: "decimal" }) }));
+    this.when = h("select", { id: uid("when"), on: { change: () => this.draw() } }, Object.entries(begins).map(([value, [text]]) => h("option", { value, text })));
+    this.time = h("input", { type: "text", id: uid("time"), spellcheck: "false", autocomplete: "off" });
     this.problem = h("p", { class: "warning", role: "alert", hidden: true });
     this.submit = h("button", { type: "submit", class: "primary", text: "Start" });
     form.append(this.agentChoice(), this.promptPart(), field("Workspace", this.workspace), this.more(), this.problem,
@@ -71,8 +76,8 @@ class StartForm {
   }
 
   more() {
-    return h("details", { class: "more-fields" }, h("summary", { text: "Sandbox, model and limits" }),
-      h("div", { class: "grid" }, field("Sandbox", this.sandbox), field("Model", this.model), field("Seconds between iterations", this.pace),
+    return h("details", { class: "more-fields" }, h("summary", { text: "Time, sandbox, model and limits" }),
+      h("div", { class: "grid" }, field("Begins", this.when), this.timeField = field("Time", this.time), field("Sandbox", this.sandbox), field("Model", this.model), field("Seconds between iterations", this.pace),
         this.limits.map(({ label, input }) => field(label, input))),
       h("p", { class: "muted", text: "An empty limit is none, but for ten million tokens in all, unless you give a cost or 0; five failures in a row pause a run unless you say otherwise." }));
   }
@@ -83,7 +88,7 @@ class StartForm {
 
   // busy is the run that already works where this agent would: the server refuses a second one there.
   busy(agent) {
-    if (this.workspace.value.trim()) return null;
+    if (this.workspace.value.trim() || this.when.value) return null;
     return this.runs.live().find((run) => run.agentType === agent.name && !ended(run) && endsWith(run.workspace, agent.name));
   }
 
@@ -99,6 +104,10 @@ class StartForm {
       if (free) free.input.checked = true;
     }
     this.submit.disabled = !this.agent;
+    this.timeField.hidden = !this.when.value;
+    this.time.required = Boolean(this.when.value);
+    this.time.placeholder = begins[this.when.value][1];
+    this.submit.textContent = this.when.value ? "Schedule" : "Start";
   }
 
   body() {
@@ -110,6 +119,7 @@ class StartForm {
     if (this.pace.value !== "") body.pace = Number(this.pace.value);
     if (Object.keys(limits).length) body.limits = limits;
     if (limits.tokens === 0) body.noBudget = true;
+    if (this.when.value) body[this.when.value] = this.time.value.trim();
     return body;
   }
 
@@ -119,14 +129,18 @@ class StartForm {
     this.submit.textContent = "Starting…";
     this.problem.hidden = true;
     try {
+      if (this.when.value) {
+        const schedule = await this.api.post("/api/schedules", this.body());
+        toast(`${oneLine(schedule.start.agentType, 30)} is to begin at ${day(schedule.nextAt)}; History lists the schedules.`);
+        return this.done(null);
+      }
       const run = await this.api.work("/api/sandbox/start", this.body());
       toast(`${oneLine(run.agentType, 30)} was started.`);
       this.done(run);
     } catch (error) {
       this.problem.textContent = error.message;
       this.problem.hidden = false;
-      this.submit.textContent = "Start";
-      this.submit.disabled = false;
+      this.draw();
     }
   }
 }

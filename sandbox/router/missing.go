@@ -1,0 +1,29 @@
+package router
+
+import (
+	"encoding/json"
+	"io"
+
+	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox/confine"
+)
+
+// maxLooked bounds what is looked at of a command's output, in bytes, at its end.
+const maxLooked = 64 << 10
+
+// lacks tells the person of programs that a command did not find in the sandbox although the machine
+// has them, and of arguments that were too long, each once. update is the last one of a tool call.
+func (r *relay) lacks(update json.RawMessage) {
+	u := readToolUpdate(update)
+	if !u.final() || r.b.sb == nil {
+		return
+	}
+	var m confine.Missing
+	for _, raw := range listOf(u.content) {
+		text := acp.ParseContentBlock(acp.ContentBlock(acp.Member(raw, "content"))).Text
+		_, _ = io.WriteString(&m, text[max(0, len(text)-maxLooked):]+"\n") // it never fails
+	}
+	for _, why := range m.Say(r.b.sb.Info()) {
+		r.s.spawn(func() { r.s.notice("info", why.Error()) }) // which takes mu
+	}
+}
