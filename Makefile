@@ -45,7 +45,7 @@ ERRCHECK    := github.com/kisielk/errcheck@v1.30.0
 DEBIAN := bubblewrap ca-certificates chromium curl e2fsprogs gcc git iproute2 libc6-dev lua5.4 musl-tools python3 python3-json5 python3-pip python3-yaml tmux
 # What soak needs besides: another reader, compilers, a screen with a window on it, the Windows build with a library made by
 # mingw, and servers and clients that programs in sandboxes reach by plain TCP.
-DEBIAN_SOAK := emacs-nox cargo rustc xterm xvfb gcc-mingw-w64-x86-64 wine wine64 default-jdk-headless openssh-server postgresql redis-server
+DEBIAN_SOAK := emacs-nox cargo rustc xterm xvfb gcc-mingw-w64-x86-64 wine wine64 default-jdk-headless ant ant-optional junit4 openssh-server postgresql redis-server
 
 AGENTS   := sandbox/node_modules/.installed
 CLIENTS  := conformance/node_modules/.installed

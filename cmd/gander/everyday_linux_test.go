@@ -98,6 +98,10 @@ var everyday = []use{
 		`git status -sb; echo 2 > g; git add g; git commit -qm 2; git log --oneline`,
 	},
 	{
+		"a clone where closed names are hidden from git", `echo '{"policy": {"git": "hide"}}' > ~/../gander/config.json; git init -q .; echo k > .env; echo 1 > f; git add f; git commit -qm 1; printf 'cl\n.env\n' > .git/info/exclude`,
+		`git clone -q . cl; git -C cl log --oneline --stat; cd cl; echo 2 > g; git add g; git commit -qm 2; git switch -qc x; git push -q -u origin x; cd ..; git merge -q x; git log --format=%s; rm -rf cl; git status -sb`,
+	},
+	{
 		"objects elsewhere", `git init -q main; cd main; echo 1 > f; git add f; git commit -qm 1; cd ..; git clone -q --shared main w; echo p/w > ../cd`,
 		`git log --oneline; echo 2 > f; git commit -qam 2; git fsck; git log --oneline`,
 	},
@@ -393,7 +397,7 @@ func asGander(t *testing.T) string {
 }
 
 // notInImage are uses of programs that the docker sandbox's image does not have.
-var notInImage = []string{"Node", "Go", "Rust", "settings of tools", "pip with an index"}
+var notInImage = []string{"Node", "Go", "Rust", "Java", "settings of tools", "pip with an index"}
 
 // everydayDrivers returns the drivers that uses are tried with.
 func everydayDrivers(t *testing.T, gander string) []string {

@@ -47,6 +47,7 @@ cat out/x
 npm run fail
 npm run nosuch 2>&1 | grep -v log
 npm exec --offline -c 'node hi.js'
+mkdir new && cd new && npm init -y > /dev/null && git init -q && cat package.json && git status --short; cd .. && rm -rf new
 npm ci --offline
 npm ls --all --parseable | wc -l
 npm pack --silent
@@ -190,6 +191,7 @@ cargo package --offline --allow-dirty --no-verify --list
 cargo package --offline --allow-dirty --no-verify 2>&1 | tail -1
 CARGO_TARGET_DIR=out cargo build -q && out/debug/p 7
 cargo new -q --vcs none sub && ls sub
+cargo new -q ../p/new && git -C new status --short && cargo run -q --manifest-path new/Cargo.toml; rm -rf new
 cargo build -q --manifest-path sub/Cargo.toml 2>&1 | head -2
 rustc --crate-type lib --emit metadata -o x.rmeta dep/src/lib.rs && test -s x.rmeta
 echo 'fn f() -> i32 { "x" }' > bad.rs; rustc --crate-type lib bad.rs 2>&1 | head -2
@@ -202,6 +204,53 @@ cargo fmt 2>&1 | head -1
 cargo clippy 2>&1 | head -1
 cargo clean; ls
 rm -rf out sub inst home threads x.rmeta`),
+	// The JDK is Debian's, as "sdk install java 17-local DIR" has one: by a link.
+	newProject("Java", `
+		mkdir -p ~/.sdkman/candidates/java; ln -s /usr/lib/jvm/default-java ~/.sdkman/candidates/java/17-local; ln -s 17-local ~/.sdkman/candidates/java/current; path .sdkman/candidates/java/current/bin
+		mkdir -p src/p test/p bad; printf 'module p {\n    requires java.net.http;\n    exports p;\n}\n' > src/module-info.java
+		printf 'package p;\n\n/** Doubles. */\npublic class Twice {\n    /** Doubles n. @param n a number @return twice that */\n    public static int of(int n) { return n * 2; }\n    /** Not made. */\n    private Twice() {}\n}\n' > src/p/Twice.java
+		printf 'package p;\n\n/** Starts. */\npublic class Main {\n    /** Doubles a number. @param args the number */\n    public static void main(String[] args) { System.out.println(Twice.of(Integer.parseInt(args[0]))); }\n    /** Not made. */\n    private Main() {}\n}\n' > src/p/Main.java
+		printf 'package p;\n\nimport static org.junit.Assert.assertEquals;\nimport org.junit.*;\n\npublic class TwiceTest {\n    @Test public void doubles() { assertEquals(4, Twice.of(2)); }\n    @Ignore @Test public void fails() { assertEquals(5, Twice.of(2)); }\n}\n' > test/p/TwiceTest.java
+		printf 'class Bad { int f() { return "x"; } }\n' > bad/Bad.java; printf 'import java.util.*;\n\nclass Raw { List f() { return new ArrayList(); } }\n' > bad/Raw.java
+		printf '<project default="test">\n  <target name="build"><mkdir dir="ant"/><javac srcdir="src" excludes="module-info.java" sourcepath="" destdir="ant" includeantruntime="false"/></target>\n  <target name="test" depends="build">\n    <javac srcdir="test" destdir="ant" includeantruntime="false" classpath="ant:/usr/share/java/junit4.jar"/>\n    <junit haltonfailure="true" fork="true"><classpath path="ant:/usr/share/java/junit4.jar:/usr/share/java/hamcrest-core.jar"/><formatter type="brief" usefile="false"/><test name="p.TwiceTest"/></junit>\n  </target>\n  <target name="broken"><fail message="as it should"/></target>\n</project>\n' > build.xml`, `
+command -v java javac jar
+java -version
+javac -version
+java -XshowSettings:properties -version 2>&1 | grep -E '^ +(user.name|java.io.tmpdir) ='
+javac -d out $(find src -name '*.java')
+java -cp out p.Main 21
+java -cp out p.Main x 2>&1 | head -1
+java -p out -m p/p.Main 4
+java src/p/Twice.java
+javac -d out bad/Bad.java
+javac -Xlint:all -Werror -d out bad/Raw.java
+javac -d tests -cp out:/usr/share/java/junit4.jar test/p/TwiceTest.java
+java -cp out:tests:/usr/share/java/junit4.jar:/usr/share/java/hamcrest-core.jar org.junit.runner.JUnitCore p.TwiceTest | grep '^OK'
+jar --create --file p.jar --main-class p.Main -C out .
+jar tf p.jar
+java -jar p.jar 5
+jar --describe-module --file p.jar | sed 's/ .*//'
+jdeps -s p.jar
+jlink --module-path p.jar --add-modules p --output image --launcher p=p/p.Main && image/bin/p 6
+image/bin/java --list-modules | sed 's/@.*//'
+javap -cp out p.Twice
+javadoc -quiet -d doc -sourcepath src -subpackages p && test -s doc/index.html
+printf 'System.out.println(6*7)\n/exit\n' | jshell -s - 2>&1 | tail -1
+keytool -genkeypair -keystore k -storepass secret -keyalg EC -dname CN=x -alias a && keytool -list -keystore k -storepass secret | grep -c PrivateKeyEntry
+jarsigner -keystore k -storepass secret p.jar a | head -1 && jarsigner -verify p.jar | grep verified
+ant -q build && java -cp ant p.Main 7
+ant -q 2>&1 | grep -E '(Tests run|BUILD)' | sed 's/, Time.*//'
+ant -q broken 2>&1 | grep -E 'FAILED|should'
+echo 'class H { public static void main(String[] a) throws Exception { var s = com.sun.net.httpserver.HttpServer.create(new java.net.InetSocketAddress("127.0.0.1", 0), 0); s.createContext("/", x -> { x.sendResponseHeaders(200, 2); x.getResponseBody().write("ok".getBytes()); x.close(); }); s.start(); System.out.println(java.net.http.HttpClient.newHttpClient().send(java.net.http.HttpRequest.newBuilder(java.net.URI.create("http://127.0.0.1:" + s.getAddress().getPort())).build(), java.net.http.HttpResponse.BodyHandlers.ofString()).body()); s.stop(0); } }' > H.java && java H.java
+echo 'class C { public static void main(String[] a) throws Exception { System.out.println(new ProcessBuilder("sh", "-c", "exit 5").start().waitFor()); System.out.println(java.net.InetAddress.getLocalHost().isLoopbackAddress() || true); } }' > C.java && java C.java
+echo 'class T { public static void main(String[] a) throws Exception { var p = java.util.concurrent.Executors.newFixedThreadPool(200); var n = new java.util.concurrent.atomic.AtomicInteger(); for (int i = 0; i < 2000; i++) p.submit(n::incrementAndGet); p.shutdown(); p.awaitTermination(60, java.util.concurrent.TimeUnit.SECONDS); System.out.println(n); } }' > T.java && java T.java
+echo 'class M { public static void main(String[] a) { var l = new java.util.ArrayList<byte[]>(); while (true) l.add(new byte[1 << 20]); } }' > M.java && java -Xmx32m M.java 2>&1 | head -1
+java -Xms1g -Xmx4g T.java
+was=$(md5sum src/p/Twice.java); (sleep 0.1; echo '// changed' >> src/p/Twice.java) & for i in $(seq 600); do test "$was" = "$(md5sum src/p/Twice.java)" || break; sleep 0.05; done; javac -d out src/p/Twice.java && java -cp out p.Main 8
+echo 'import java.nio.file.*; class W { public static void main(String[] a) throws Exception { var s = FileSystems.getDefault().newWatchService(); Path.of(".").register(s, StandardWatchEventKinds.ENTRY_CREATE); Files.writeString(Path.of("w"), "x"); System.out.println(s.take().pollEvents().get(0).context()); } }' > W.java && java W.java
+java -cp out p.None 2>&1 | head -1
+java --limit-modules java.base -cp out p.Main 9
+rm -rf out tests ant image doc p.jar k w [HCTMW].java`),
 }
 
 func TestEverydayProjects(t *testing.T) {

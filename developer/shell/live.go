@@ -115,7 +115,21 @@ func (l *live) skip(s stream, piece []byte) []byte {
 		l.part[s] = part{text: l.part[s].text[:0]}
 		piece = piece[end:]
 	}
-	return piece[max(0, len(piece)-livePiece):]
+	if len(piece) > livePiece {
+		l.part[s].text = l.part[s].text[:0]
+		piece = lastPiece(piece)
+	}
+	return piece
+}
+
+// lastPiece returns the most of the end of b that is passed on at once. It begins with a
+// whole character.
+func lastPiece(b []byte) []byte {
+	b = b[max(0, len(b)-livePiece):]
+	for i := 1; i < utf8.UTFMax && len(b) > 0 && !utf8.RuneStart(b[0]); i++ {
+		b = b[1:]
+	}
+	return b
 }
 
 // grow adds to the unfinished line and passes pieces of a very long one on.
@@ -125,7 +139,7 @@ func (l *live) grow(s stream, b []byte) {
 		p.text = append(p.text, b...)
 		return
 	} else if l.bytes >= liveBytes {
-		p.text = append(p.text[:0], b[max(0, len(b)-livePiece):]...)
+		p.text = append(p.text[:0], lastPiece(b)...)
 		return
 	} else {
 		p.text = append(p.text, b[:room]...)

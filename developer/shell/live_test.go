@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 )
 
 // heard collects what a live view passes on.
@@ -107,4 +108,28 @@ func TestLiveIsBounded(t *testing.T) {
 			t.Errorf("after stop: %q", late)
 		}
 	})
+}
+
+// TestLiveCutsNoCharacter feeds more than a window takes, in pieces that end within characters.
+func TestLiveCutsNoCharacter(t *testing.T) {
+	line := strings.Repeat("é世🦆x", 1<<15)
+	for _, size := range []int{3, 1023, 4099, 32<<10 + 1, 100_003} {
+		synctest.Test(t, func(t *testing.T) {
+			var h heard
+			l := &live{emit: h.add}
+			for range 3 {
+				for piece := range slices.Chunk([]byte("\n"+line), size) {
+					l.feed(stdout, piece)
+				}
+				time.Sleep(time.Second)
+			}
+			l.end(stdout)
+			l.stop()
+			for _, text := range h.take() {
+				if strings.ContainsRune(text, utf8.RuneError) {
+					t.Fatalf("pieces of %d bytes: a character is cut in %q … %q", size, text[:12], text[len(text)-12:])
+				}
+			}
+		})
+	}
 }

@@ -124,7 +124,7 @@ func TestDirectory(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	r := newRunner(t, shell.Options{})
-	res := run(t, r, shell.Command{Line: "echo before; sleep 600 & sleep 600", Timeout: 100 * time.Millisecond})
+	res := run(t, r, shell.Command{Line: "echo before; sleep 600 & sleep 600", Timeout: 3 * time.Second})
 	if !res.TimedOut || res.Merged.Shown != "before\n" || len(res.Left) > 0 {
 		t.Errorf("%+v", res)
 	}

@@ -178,7 +178,7 @@ func (p *treePolicy) Access(rel string, dir bool) enforce.Access {
 
 // Closed implements enforce.Policy.
 func (p *treePolicy) Closed(rel string, dir bool) bool {
-	return p.set.Ignored(p.below+rel, dir) || p.git.closes(rel) || p.isLinked(rel)
+	return p.set.Ignored(p.below+rel, dir) || !dir && p.git.closes(rel) || p.isLinked(rel)
 }
 
 // ByName implements enforce.Policy. Git's objects are closed where they are, so that

@@ -34,6 +34,8 @@ type Found struct {
 	Files map[string][]byte
 	// Unshown are directories of PATH below the home that no row of the table covers.
 	Unshown []string
+
+	system []string // directories that sandboxes show anyway
 }
 
 // Place is a directory or a file of a tool.
@@ -73,7 +75,7 @@ func Find(o Options) Found {
 	if err != nil || !filepath.IsAbs(home) || home == "/" {
 		return Found{}
 	}
-	f := finder{o: o, home: home}
+	f := finder{o: o, home: home, system: slices.Concat(project.SystemDirs(), o.Shown)}
 	for _, dir := range o.Writable {
 		if real, err := filepath.EvalSymlinks(dir); dir != "" && err == nil {
 			f.writable = append(f.writable, real)
@@ -86,6 +88,7 @@ func Find(o Options) Found {
 type finder struct {
 	o        Options
 	home     string
+	system   []string // that sandboxes show anyway
 	writable []string
 	named    []candidate // that the table names, as it names them
 }
@@ -160,6 +163,7 @@ func (f *finder) real(dir string) string {
 
 // choose keeps of what is named what may be shown.
 func (f *finder) choose() (found Found) {
+	found.system = f.system
 	var places []Place
 	have := map[string]bool{}
 	for _, c := range f.named {
@@ -173,7 +177,7 @@ func (f *finder) choose() (found Found) {
 				found.Env = append(found.Env, v)
 			}
 		}
-		if !f.isSystem(real) {
+		if !below(real, f.system) {
 			places = append(places, Place{c.row.tool, real})
 		}
 	}
@@ -196,7 +200,7 @@ func (f *finder) choose() (found Found) {
 		}
 	}
 	for _, dir := range filepath.SplitList(f.o.Variable("PATH")) {
-		if _, ok := found.Shows(dir); !ok && filepath.IsAbs(dir) && project.Below(f.real(dir), f.home) && !f.isSystem(filepath.Clean(dir)) && !slices.Contains(found.Unshown, dir) {
+		if _, ok := found.Shows(dir); !ok && filepath.IsAbs(dir) && project.Below(f.real(dir), f.home) && !below(filepath.Clean(dir), f.system) && !slices.Contains(found.Unshown, dir) {
 			if info, err := os.Stat(dir); err == nil && info.IsDir() {
 				found.Unshown = append(found.Unshown, dir)
 			}
@@ -205,9 +209,9 @@ func (f *finder) choose() (found Found) {
 	return found
 }
 
-// isSystem reports whether sandboxes show a path anyway.
-func (f *finder) isSystem(path string) bool {
-	return slices.ContainsFunc(slices.Concat(project.SystemDirs(), f.o.Shown), func(dir string) bool { return project.Below(path, dir) })
+// below reports whether a path is one of these directories, or in one.
+func below(path string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return project.Below(path, dir) })
 }
 
 // mayShow returns the path without links. It reports false where a link leads to anything but
@@ -217,7 +221,7 @@ func (f *finder) mayShow(path string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	if real != path && !f.isSystem(real) && !slices.ContainsFunc(f.named, func(c candidate) bool { return project.Below(real, c.path) }) {
+	if real != path && !below(real, f.system) && !slices.ContainsFunc(f.named, func(c candidate) bool { return project.Below(real, c.path) }) {
 		return "", false
 	}
 	for _, dir := range f.writable {
@@ -238,7 +242,7 @@ func (f Found) Shows(dir string) (string, bool) {
 	shown := func(path string) bool {
 		return slices.ContainsFunc(f.Places, func(p Place) bool { return project.Below(path, p.Path) })
 	}
-	if name := filepath.Clean(dir); shown(name) && shown(real) {
+	if name := filepath.Clean(dir); shown(name) && (shown(real) || below(real, f.system)) {
 		return name, true
 	}
 	return real, shown(real)

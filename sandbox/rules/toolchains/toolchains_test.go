@@ -111,11 +111,11 @@ func TestWritableToolchains(t *testing.T) {
 }
 
 func TestNamesOfPath(t *testing.T) {
-	home, o := person(t, nil, ".pyenv/versions/3.12/bin/python", ".venvs/x -> ~/.pyenv/versions/3.12", ".pyenv/versions/mine -> ~/.pyenv/versions/3.12", ".pyenv/versions/out -> ~/other", "other/bin/x")
+	home, o := person(t, nil, ".pyenv/versions/3.12/bin/python", ".venvs/x -> ~/.pyenv/versions/3.12", ".pyenv/versions/mine -> ~/.pyenv/versions/3.12", ".pyenv/versions/out -> ~/other", "other/bin/x", ".sdkman/candidates/java/local -> /usr")
 	f := Find(o)
 	for dir, want := range map[string]string{
 		".pyenv/versions/3.12/bin": ".pyenv/versions/3.12/bin", ".pyenv/versions/mine/bin": ".pyenv/versions/mine/bin",
-		".venvs/x/bin": ".pyenv/versions/3.12/bin", ".pyenv/versions/out/bin": "", "other/bin": "", "gone": "",
+		".venvs/x/bin": ".pyenv/versions/3.12/bin", ".sdkman/candidates/java/local/bin": ".sdkman/candidates/java/local/bin", ".pyenv/versions/out/bin": "", "other/bin": "", "gone": "",
 	} {
 		got, ok := f.Shows(filepath.Join(home, dir))
 		if ok != (want != "") || ok && got != filepath.Join(home, want) {
