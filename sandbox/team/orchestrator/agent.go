@@ -14,7 +14,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
-	"gander.dev/gander/sandbox/agents/acpagent"
+	"gander.dev/gander/sandbox/team/hosted"
 )
 
 // Name is the word for --agent.
@@ -133,15 +133,11 @@ func (a *Agent) Defaults() sandbox.AgentState {
 }
 
 func stateOf(mode, model string) sandbox.AgentState {
-	state := sandbox.AgentState{Modes: &acp.SessionModeState{CurrentModeID: mode, AvailableModes: []acp.SessionMode{
+	return sandbox.AgentState{ConfigOptions: hosted.Options(model), Modes: &acp.SessionModeState{CurrentModeID: mode, AvailableModes: []acp.SessionMode{
 		{ID: ModeAuto, Name: "Auto", Description: "Agents that get tasks work as they are configured."},
 		{ID: ModeAsk, Name: "Ask", Description: "Agents that get tasks ask before they act."},
 		{ID: ModePlan, Name: "Plan", Description: "Agents that get tasks can only read the project."},
 	}}}
-	if model != "" {
-		state.ConfigOptions = []acp.ConfigOption{acpagent.SelectOption("model", "Model", acp.CategoryModel, model, []acp.ConfigOptionValue{{Value: model, Name: model}})}
-	}
-	return state
 }
 
 // Open implements sandbox.Agent. It is not called.

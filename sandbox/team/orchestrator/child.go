@@ -15,7 +15,7 @@ func (j *job) announce() {
 	j.child = true
 	j.tell(&acp.ChildState{State: acp.ChildRunning})
 	j.r.s.send(update("session_message", map[string]any{
-		"messageId": j.call, "senderSessionId": j.r.s.id, "recipientSessionId": j.thread.id,
+		"messageId": j.call, "senderSessionId": j.r.s.ID(), "recipientSessionId": j.thread.id,
 		"content": []any{acp.TextBlock(chat.Cut(j.request, maxShownAnswer))},
 	}))
 }

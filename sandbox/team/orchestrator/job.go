@@ -138,7 +138,7 @@ func (j *job) choose() error {
 	case j.a.Policy == policyReuse:
 		j.policy = "There was no such thread to reuse; a new one was begun."
 	}
-	j.thread = &thread{agent: j.a.Target, task: task, key: keyOf(j.a.Target, j.r.s.id, task)}
+	j.thread = &thread{agent: j.a.Target, task: task, key: keyOf(j.a.Target, j.r.s.ID(), task)}
 	return nil
 }
 
@@ -240,7 +240,7 @@ func (j *job) work() outcome {
 	s.mu.Lock()
 	delete(s.working, j.thread.id)
 	s.mu.Unlock()
-	s.office.leave(s.ctx, team, j.thread)
+	s.office.leave(s.Context(), team, j.thread)
 	if j.child {
 		j.conclude(o)
 	}
@@ -274,7 +274,7 @@ const cancelAgain = 250 * time.Millisecond
 
 // prompt prompts an agent. When ctx ends it is cancelled, and its end is waited for.
 func (s *session) prompt(ctx context.Context, team *Team, id acp.SessionID, prompt []acp.ContentBlock) (*acp.PromptResponse, error) {
-	waiting, done := context.WithCancel(s.ctx)
+	waiting, done := context.WithCancel(s.Context())
 	defer done()
 	defer context.AfterFunc(ctx, func() {
 		again := time.NewTicker(cancelAgain)

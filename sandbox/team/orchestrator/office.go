@@ -102,7 +102,7 @@ func (o *office) listed(info *acp.SessionInfo) *thread {
 	}
 	_ = json.Unmarshal(info.Meta, &meta) // without it there is no key
 	m := meta["gander.dev"]
-	task, ok := strings.CutPrefix(m.Key, keyOf(m.Agent, o.s.id, ""))
+	task, ok := strings.CutPrefix(m.Key, keyOf(m.Agent, o.s.ID(), ""))
 	if !ok {
 		return nil
 	}

@@ -48,16 +48,13 @@ type run struct {
 }
 
 // newRun begins a turn.
-func (s *session) newRun(ctx context.Context, mode string, prompt []acp.ContentBlock) *run {
+func (s *session) newRun(ctx context.Context, prompt []acp.ContentBlock) *run {
 	settings, _ := s.a.o.Settings() // the model call says what is wrong
 	message := acpagent.MessageOf(prompt)
 	r := &run{
 		s: s, id: s.p.Turn(), asking: ctx, limits: s.a.o.Limits(), instructions: settings.Instructions,
-		mode: mode, request: message.Content, members: ready(ctx, s.a.o.Members()), repeats: repeats{},
+		model: s.Model(), mode: s.currentMode(), request: message.Content, members: ready(ctx, s.a.o.Members()), repeats: repeats{},
 	}
-	s.mu.Lock()
-	r.model = s.model
-	s.mu.Unlock()
 	if r.planner = settings.Planner; r.planner != "" {
 		s.plain = true // an agent has tools of its own
 	}

@@ -1,30 +1,26 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
-	"github.com/google/uuid"
-
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/team/chat"
+	"gander.dev/gander/sandbox/team/hosted"
 )
 
-// session is a conversation with the orchestrator. One turn runs at a time.
+// session is a conversation with the orchestrator, whose id threads have in their keys. One turn
+// runs at a time.
 type session struct {
+	*hosted.Conversation
 	a      *Agent
 	p      sandbox.HostedParams
-	id     string // the conversation's: threads have it in their keys
-	model  string
 	chat   *chat.Client
-	ctx    context.Context // ends with Close
-	stop   context.CancelFunc
-	done   chan struct{}
 	talk   []chat.Message // of the planner, over turns; of the turn that runs
 	plain  bool           // the endpoint takes no tools; of the turn that runs
 	holds  int64          // tokens of the planner's conversation, as its model counted them last; of the turn that runs
@@ -34,7 +30,6 @@ type session struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	mode    string
-	cancel  context.CancelFunc     // of the turn that runs; nil between turns
 	working map[acp.SessionID]*job // the tasks that are worked on
 }
 
@@ -45,34 +40,20 @@ func (a *Agent) OpenHosted(_ context.Context, p sandbox.HostedParams) (sandbox.A
 		return nil, err
 	}
 	s := &session{
-		a: a, p: p, id: p.ResumeID, model: settings.Model, chat: chat.Over(p.Dial, p.ModelToken), done: make(chan struct{}),
-		mode: ModeAuto, working: map[acp.SessionID]*job{},
+		Conversation: hosted.Open(p, settings.Model), a: a, p: p, chat: chat.Over(p.Dial, p.ModelToken),
+		mode: cmp.Or(p.Mode, ModeAuto), working: map[acp.SessionID]*job{},
 	}
-	if s.id == "" {
-		s.id = uuid.NewString()
-	}
-	if p.Model != "" {
-		s.model = p.Model
-	}
-	if p.Mode != "" {
-		s.mode = p.Mode
-	}
-	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.office = &office{s: s}
 	return s, nil
 }
 
-// ID implements sandbox.AgentSession.
-func (s *session) ID() string { return s.id }
-
-// Resumed implements sandbox.AgentSession: what was said before it has to be told.
-func (s *session) Resumed() bool { return false }
-
 // State implements sandbox.AgentSession.
-func (s *session) State() sandbox.AgentState {
+func (s *session) State() sandbox.AgentState { return stateOf(s.currentMode(), s.Model()) }
+
+func (s *session) currentMode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return stateOf(s.mode, s.model)
+	return s.mode
 }
 
 // SetMode implements sandbox.AgentSession.
@@ -86,69 +67,19 @@ func (s *session) SetMode(_ context.Context, mode string) error {
 	return nil
 }
 
-// SetConfigOption implements sandbox.AgentSession. The model is the only option, with one value.
-func (s *session) SetConfigOption(_ context.Context, id string, value json.RawMessage) ([]acp.ConfigOption, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if id != "model" || json.Unmarshal(value, &s.model) != nil {
-		return nil, fmt.Errorf("there is no option %q with the value %s", id, value)
-	}
-	return stateOf(s.mode, s.model).ConfigOptions, nil
-}
-
-// Cancel implements sandbox.AgentSession.
-func (s *session) Cancel() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cancel != nil {
-		s.cancel()
-	}
-	return nil
-}
-
-// Done implements sandbox.AgentSession.
-func (s *session) Done() <-chan struct{} { return s.done }
-
-// Err implements sandbox.AgentSession.
-func (s *session) Err() error {
-	select {
-	case <-s.done:
-		return errors.New("the orchestrator was closed")
-	default:
-		return nil
-	}
-}
-
 // Close implements sandbox.AgentSession.
 func (s *session) Close() error {
-	s.stop()
+	err := s.Conversation.Close()
 	s.office.close()
 	s.chat.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.done:
-	default:
-		close(s.done)
-	}
-	return nil
+	return err
 }
 
 // Prompt implements sandbox.AgentSession: it runs a turn.
 func (s *session) Prompt(ctx context.Context, prompt []acp.ContentBlock) (*acp.PromptResponse, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
-	s.mu.Lock()
-	s.cancel = cancel
-	mode := s.mode
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.cancel = nil
-		s.mu.Unlock()
-	}()
-	r := s.newRun(ctx, mode, prompt)
+	ctx, end := s.Turn(ctx)
+	defer end()
+	r := s.newRun(ctx, prompt)
 	defer r.clock.stop()
 	resp, err := r.work()
 	if ctx.Err() != nil {
@@ -181,5 +112,5 @@ func (s *session) forgetOpenCalls() {
 
 // send shows the person an update.
 func (s *session) send(update json.RawMessage) {
-	_ = s.p.Client.SessionUpdate(s.ctx, &acp.SessionNotification{Update: update})
+	_ = s.p.Client.SessionUpdate(s.Context(), &acp.SessionNotification{Update: update})
 }

@@ -5,17 +5,14 @@ package plain
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
-
-	"github.com/google/uuid"
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/agents/acpagent"
 	"gander.dev/gander/sandbox/team/chat"
+	"gander.dev/gander/sandbox/team/hosted"
 )
 
 // Settings are those of an agent.
@@ -52,15 +49,7 @@ func (a *Agent) Mounts() []sandbox.Mount { return nil }
 // Defaults implements sandbox.Agent.
 func (a *Agent) Defaults() sandbox.AgentState {
 	settings, _ := a.settings() // Check says what is wrong
-	return stateOf(settings.Model)
-}
-
-func stateOf(model string) sandbox.AgentState {
-	if model == "" {
-		return sandbox.AgentState{}
-	}
-	option := acpagent.SelectOption("model", "Model", acp.CategoryModel, model, []acp.ConfigOptionValue{{Value: model, Name: model}})
-	return sandbox.AgentState{ConfigOptions: []acp.ConfigOption{option}}
+	return sandbox.AgentState{ConfigOptions: hosted.Options(settings.Model)}
 }
 
 // Open implements sandbox.Agent. It is not called.
@@ -70,18 +59,11 @@ func (a *Agent) Open(context.Context, sandbox.Sandbox, sandbox.SessionParams) (s
 
 // session is a conversation. One turn runs at a time.
 type session struct {
+	*hosted.Conversation
 	p            sandbox.HostedParams
-	id           string
 	instructions string
 	chat         *chat.Client
-	done         chan struct{}
 	talk         []chat.Message // of the turn that runs
-
-	// mu guards what follows.
-	mu     sync.Mutex
-	model  string
-	cancel context.CancelFunc // of the turn that runs; nil between turns
-	closed bool
 }
 
 // OpenHosted implements sandbox.Hosted.
@@ -90,31 +72,16 @@ func (a *Agent) OpenHosted(_ context.Context, p sandbox.HostedParams) (sandbox.A
 	if err != nil {
 		return nil, err
 	}
-	s := &session{p: p, id: p.ResumeID, instructions: settings.Instructions, model: settings.Model, done: make(chan struct{})}
-	s.chat = chat.Over(p.Dial, p.ModelToken)
+	over := chat.Over
 	if settings.Messages {
-		s.chat = chat.OverMessages(p.Dial, p.ModelToken)
+		over = chat.OverMessages
 	}
-	if s.id == "" {
-		s.id = uuid.NewString()
-	}
-	if p.Model != "" {
-		s.model = p.Model
-	}
-	return s, nil
+	return &session{Conversation: hosted.Open(p, settings.Model), p: p, instructions: settings.Instructions, chat: over(p.Dial, p.ModelToken)}, nil
 }
-
-// ID implements sandbox.AgentSession.
-func (s *session) ID() string { return s.id }
-
-// Resumed implements sandbox.AgentSession: what was said before it has to be told.
-func (s *session) Resumed() bool { return false }
 
 // State implements sandbox.AgentSession.
 func (s *session) State() sandbox.AgentState {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return stateOf(s.model)
+	return sandbox.AgentState{ConfigOptions: hosted.Options(s.Model())}
 }
 
 // SetMode implements sandbox.AgentSession.
@@ -122,50 +89,10 @@ func (s *session) SetMode(_ context.Context, mode string) error {
 	return fmt.Errorf("there is no mode %q: this agent only talks", mode)
 }
 
-// SetConfigOption implements sandbox.AgentSession. The model is the only option, with one value.
-func (s *session) SetConfigOption(_ context.Context, id string, value json.RawMessage) ([]acp.ConfigOption, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if id != "model" || json.Unmarshal(value, &s.model) != nil {
-		return nil, fmt.Errorf("there is no option %q with the value %s", id, value)
-	}
-	return stateOf(s.model).ConfigOptions, nil
-}
-
-// Cancel implements sandbox.AgentSession.
-func (s *session) Cancel() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cancel != nil {
-		s.cancel()
-	}
-	return nil
-}
-
-// Done implements sandbox.AgentSession.
-func (s *session) Done() <-chan struct{} { return s.done }
-
-// Err implements sandbox.AgentSession.
-func (s *session) Err() error {
-	select {
-	case <-s.done:
-		return errors.New("the conversation was closed")
-	default:
-		return nil
-	}
-}
-
 // Close implements sandbox.AgentSession.
 func (s *session) Close() error {
-	_ = s.Cancel()
-	s.chat.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		close(s.done)
-	}
-	return nil
+	defer s.chat.Close()
+	return s.Conversation.Close()
 }
 
 // maxTalk bounds what the model is given of a conversation, in bytes.
@@ -173,20 +100,8 @@ const maxTalk = 160 << 10
 
 // Prompt implements sandbox.AgentSession.
 func (s *session) Prompt(ctx context.Context, prompt []acp.ContentBlock) (*acp.PromptResponse, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s.mu.Lock()
-	s.cancel = cancel
-	model, closed := s.model, s.closed
-	s.mu.Unlock()
-	if closed {
-		return nil, s.Err()
-	}
-	defer func() {
-		s.mu.Lock()
-		s.cancel = nil
-		s.mu.Unlock()
-	}()
+	ctx, end := s.Turn(ctx)
+	defer end()
 	before := len(s.talk)
 	s.talk = append(s.talk, acpagent.MessageOf(prompt))
 	messages := chat.Shortened(s.talk, maxTalk)
@@ -194,7 +109,7 @@ func (s *session) Prompt(ctx context.Context, prompt []acp.ContentBlock) (*acp.P
 		messages = append([]chat.Message{{Role: "system", Content: s.instructions}}, messages...)
 	}
 	turn := s.p.Turn()
-	reply, err := s.chat.Ask(ctx, chat.Request{Model: model, Messages: messages}, func(d chat.Delta) {
+	reply, err := s.chat.Ask(ctx, chat.Request{Model: s.Model(), Messages: messages}, func(d chat.Delta) {
 		if d.Reasoning != "" {
 			s.send(acp.MessageChunk(acp.AgentThoughtChunk, turn+"-thought", d.Reasoning))
 		}
