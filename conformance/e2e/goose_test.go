@@ -41,7 +41,7 @@ func TestGooseAloneKeepsNoPromise(t *testing.T) {
 	ear := tcpTrap(t, "127.0.0.1")
 	knock := knocks(t, map[string][]*trap{"tcp": {ear}})
 	m := mark(t, 0)
-	p := s.prompt(script(t, w.shell(searchInside()), w.shell(knock),
+	p := s.prompt(script(t, w.shell(searchInside(canary)), w.shell(knock),
 		w.markedCommand(m, "(setsid sleep 600 </dev/null >/dev/null 2>&1 &); sleep 600"), says("not reached")))
 	eventually(t, "the command to run", func() bool { return len(marked(t, m)) > 1 })
 

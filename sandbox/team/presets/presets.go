@@ -15,12 +15,12 @@ type Preset struct {
 	Also    []string `json:"also,omitempty"`
 	Title   string   `json:"title"`
 	Program string   `json:"program"`
-	// Package is npm's, and Version the one that was tried.
+	// Package is npm's, and Version the one that was tried; where that is empty, Note says which was.
 	Package string            `json:"package"`
 	Version string            `json:"version,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
-	// OneShot says that it is started for each prompt, and speaks no ACP: where its ACP wants its
+	// OneShot says that it is started for each prompt: it speaks no ACP, or its ACP wants its
 	// maker's sign-in.
 	OneShot bool `json:"oneShot,omitempty"`
 	// Script is run by sh in the place of the program, with the program as its arguments.
@@ -33,6 +33,7 @@ type Preset struct {
 	Needs    string `json:"needs,omitempty"`
 	// Tried is the day on which it did a whole turn with a tool call in a sandbox.
 	Tried string `json:"tried,omitempty"`
+	Note  string `json:"note,omitempty"`
 	// Not says why it cannot be added; empty when it can.
 	Not string `json:"not,omitempty"`
 }

@@ -22,8 +22,8 @@ func TestTable(t *testing.T) {
 		if p.Title == "" || p.Program == "" || p.Package == "" || p.Protocol == "" {
 			t.Errorf("%s: something is missing: %+v", p.Name, p)
 		}
-		if (p.Not == "") != (p.Tried != "" && p.Version != "" && len(p.Env) > 0) {
-			t.Errorf("%s: it is either tried, with a version and variables, or refused: %+v", p.Name, p)
+		if (p.Not == "") != (p.Tried != "" && p.Version+p.Note != "" && len(p.Env) > 0) {
+			t.Errorf("%s: it is either tried, at a version and with variables, or refused: %+v", p.Name, p)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func agentAdd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add [PRESET]",
 		Short: "make a known program an agent; alone, list the programs that are known",
-		Long: `add writes an entry into agents of config.json for a program that speaks ACP and is on this
+		Long: `add writes an entry into agents of config.json for a program that is on this
 machine: how it is started in a sandbox, and how it finds the model there. Nothing is
 installed; where the program is missing, add says how npm installs it.`,
 		Example:           "  gander agent add\n  gander agent add qwen-code\n  gander agent add codex-acp --name codex --program ~/bin/codex-acp",
@@ -63,6 +63,9 @@ func listPresets(a *cli.App, asJSON bool) error {
 	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
 	for _, p := range presets.All() {
 		state := fmt.Sprintf("%s, by %s, tried %s", p.NPM(), p.Protocol, p.Tried)
+		if p.Note != "" {
+			state += " " + p.Note
+		}
 		if p.OneShot {
 			state += ", started for each prompt"
 		}
@@ -89,23 +92,23 @@ func addPreset(a *cli.App, preset, name, program string, asJSON bool) error {
 	name = cmp.Or(name, p.Name)
 	switch {
 	case !known:
-		return cli.UsageError("gander knows no program %q; it knows %s; another one that speaks ACP is added by agents.NAME.command in config.json", preset, strings.Join(presetNames(), ", "))
+		return cli.UsageError("gander knows no program %q; it knows %s; another one is added by agents.NAME.command in config.json", preset, strings.Join(presetNames(), ", "))
 	case p.Not != "":
-		return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s cannot be added: %s; to try it all the same, name its command and variables in agents.%s of config.json", p.Name, p.Not, p.Name)}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s cannot be added: %s", p.Name, p.Not)}
 	case roster.CheckID(name) != "":
 		return &cli.ExitError{Code: cli.ExitUsage, Err: errors.New(roster.CheckID(name))}
 	case len(a.Config.Agents[name].Command) > 0 || slices.Contains(cli.AgentNames(), name):
 		return cli.UsageError("there is an agent %s already; gander agent remove %[1]s takes it away, or choose another name with --name", name)
 	}
-	command, paths, err := commandOf(a, p, program)
+	files, err := filesOf(a, p, program)
 	if err != nil {
 		return err
 	}
-	command = append(command, p.Args...)
+	command := slices.Concat(files, p.Args)
 	if p.Script != "" {
 		command = append([]string{"/bin/sh", "-c", p.Script, p.Name}, command...)
 	}
-	e := entry{Command: command, Env: p.Env, Mode: p.Mode, OneShot: p.OneShot, Protocol: p.Speaks, ReadOnlyPaths: paths}
+	e := entry{Command: command, Env: p.Env, Mode: p.Mode, OneShot: p.OneShot, Protocol: p.Speaks, ReadOnlyPaths: besides(command[0], files)}
 	file, err := setEntry(a, name, e)
 	if err != nil {
 		return err
@@ -140,34 +143,46 @@ func setEntry(a *cli.App, name string, e any) (file string, err error) {
 	return file, nil
 }
 
-// commandOf returns what starts a preset's program, and the paths that it needs to see. A
-// script of Node's is started by the node that is on PATH.
-func commandOf(a *cli.App, p presets.Preset, program string) (command, paths []string, err error) {
+// filesOf returns what starts a preset's program: its file, behind the node that is on PATH where
+// it is a script of Node's.
+func filesOf(a *cli.App, p presets.Preset, program string) ([]string, error) {
 	program = cmp.Or(program, a.LookPath(p.Program))
 	if program == "" {
-		return nil, nil, &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s is not on PATH; install it with npm install -g %s (it needs %s), or name its file with --program", p.Program, p.NPM(), p.Needs)}
+		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s is not on PATH; install it with npm install -g %s (it needs %s), or name its file with --program", p.Program, p.NPM(), cmp.Or(p.Needs, "Node.js"))}
 	}
 	named := program
-	if program, err = filepath.Abs(named); err == nil {
+	program, err := filepath.Abs(named)
+	if err == nil {
 		program, err = filepath.EvalSymlinks(program)
 	}
 	if info, failed := os.Stat(program); err != nil || failed != nil || !info.Mode().IsRegular() {
-		return nil, nil, cli.UsageError("--program: %s is not a file", named)
-	}
-	if at := strings.Index(program, filepath.Join("/", "node_modules")+string(filepath.Separator)); at >= 0 {
-		paths = []string{program[:at+len("/node_modules")]}
+		return nil, cli.UsageError("--program: %s is not a file", named)
 	}
 	if !isNodeScript(program) {
-		return []string{program}, paths, nil
+		return []string{program}, nil
 	}
 	node := a.LookPath("node")
 	if node == "" {
-		return nil, nil, &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s is a script for node, which is not on PATH; install Node.js", program)}
+		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s is a script for node, which is not on PATH; install Node.js", program)}
 	}
 	if node, err = filepath.EvalSymlinks(node); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return []string{node, program}, paths, nil
+	return []string{node, program}, nil
+}
+
+// besides returns the paths that a sandbox has to show for files to be started, besides the
+// program of the command, which it shows anyway. Of what npm has installed that is all.
+func besides(program string, files []string) (paths []string) {
+	modules := filepath.Join("/", "node_modules")
+	for _, file := range files {
+		if at := strings.Index(file, modules+string(filepath.Separator)); at >= 0 {
+			paths = append(paths, file[:at+len(modules)])
+		} else if file != program {
+			paths = append(paths, file)
+		}
+	}
+	return paths
 }
 
 // isNodeScript reports whether a file says that node runs it.
