@@ -452,6 +452,35 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// TestEndpointWithoutTools says what to do where an endpoint or its model takes no tools. Each said is
+// as endpoints say it.
+func TestEndpointWithoutTools(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		said   string
+		none   bool
+	}{
+		{400, "registry.ollama.ai/library/gemma:2b does not support tools", true},
+		{404, "No endpoints found that support tool use. To learn more about provider routing, visit the documentation.", true},
+		{400, "This model does not support tools.", true},
+		{400, "tools are not supported", true},
+		{422, "Function calling is not supported for this model", true},
+		{400, "Invalid parameter: messages with role tool must follow tool_calls", false},
+		{400, "the tool call is not valid JSON", false},
+	} {
+		d := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(tt.status)
+			_, _ = fmt.Fprintf(w, `{"error":{"message":%q}}`, tt.said)
+		})
+		d.ask("{}")
+		said := strings.TrimSuffix(tt.said, ".")
+		const end = "; agents work by tools: choose a model that takes them."
+		if e := d.events.last(t, 2); e.Kind != gateway.Rejected || e.Retry || !strings.Contains(e.Message, ": "+said) || strings.HasSuffix(e.Message, said+end) != tt.none {
+			t.Errorf("%s: %+v", tt.said, e)
+		}
+	}
+}
+
 // A key that is refused is named by its place, where that is known.
 func TestRefusedKeyIsNamedByItsPlace(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))

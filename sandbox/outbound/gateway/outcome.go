@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -70,9 +71,12 @@ func (g *Gateway) retries() string {
 	return ""
 }
 
+// noTools matches the words of endpoints whose model takes no tools.
+var noTools = regexp.MustCompile(`(?i)(not support|unsupported|no endpoints? found that support)[a-z ]* (tool|function)|(tool|function)[a-z ]* (not|isn't|aren't) (supported|available)`)
+
 func (g *Gateway) badStatus(c *call, said string) (Kind, string, bool) {
 	status := c.status
-	said = compacted(said)
+	said = strings.TrimRight(compacted(said), ".")
 	root := g.endpoint.root
 	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	because := ""
@@ -86,6 +90,8 @@ func (g *Gateway) badStatus(c *call, said string) (Kind, string, bool) {
 		return BadKey, fmt.Sprintf("The model endpoint %s refused the key from %s (%s); put a valid one there.", root.Host, g.endpoint.KeySource, text), false
 	case status == 401 || status == 403:
 		return BadKey, fmt.Sprintf("The model endpoint %s refused the key (%s); set LLM_API_KEY to a valid one.", root.Host, text), false
+	case (status == 400 || status == 404 || status == 422) && noTools.MatchString(said):
+		return Rejected, fmt.Sprintf("The model endpoint %s takes no tools for this model (%s)%s; agents work by tools: choose a model that takes them.", root.Host, text, because), false
 	case status == 404:
 		return NotFound, fmt.Sprintf("The model endpoint %s does not know the model or the path (%s)%s; check LLM_HOST and the model's name.", root, text, because), false
 	case status == 429:

@@ -57,6 +57,8 @@ type Manifest struct {
 	Plugin string `json:"plugin,omitempty"`
 	// Path is the file.
 	Path string `json:"path"`
+	// Lines are those of the file's keys.
+	Lines map[string]int `json:"-"`
 	// Warnings are about what the file says and nobody reads.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -110,7 +112,10 @@ func (s Store) path(id string) string { return filepath.Join(s.Agents, id, File)
 // and variables.
 const IDPattern = `^[a-z][a-z0-9-]{0,31}$`
 
-var validID = regexp.MustCompile(IDPattern)
+var (
+	validID = regexp.MustCompile(IDPattern)
+	device  = regexp.MustCompile(`^(con|prn|aux|nul|com[0-9]|lpt[0-9])$`)
+)
 
 // Reserved are names that gander keeps for itself.
 func Reserved() []string { return []string{"auto", "gander", "none", "orchestrator"} }
@@ -122,6 +127,8 @@ func CheckID(id string) string {
 		return fmt.Sprintf("%q cannot be an agent's name; want small letters, digits and dashes, beginning with a letter, at most 32 characters", id)
 	case slices.Contains(Reserved(), id):
 		return fmt.Sprintf("the name %q is gander's own; choose another one", id)
+	case device.MatchString(id):
+		return fmt.Sprintf("%q is the name of a device on Windows, where no folder can be called so; choose another one", id)
 	}
 	return ""
 }
@@ -227,7 +234,7 @@ func cause(err error) error {
 
 // Parse reads a manifest; id names the agent's folder. Path is for the caller to set.
 func Parse(id string, data []byte) (Manifest, *Problem) {
-	m := Manifest{ID: id, Discoverable: true, Priority: 50, Delegation: Delegation{CanReceive: true}}
+	m := Manifest{ID: id, Lines: map[string]int{}, Discoverable: true, Priority: 50, Delegation: Delegation{CanReceive: true}}
 	front, body, problem := split(data)
 	var keys []entry
 	if problem == nil {
@@ -237,6 +244,7 @@ func Parse(id string, data []byte) (Manifest, *Problem) {
 		if problem != nil {
 			break
 		}
+		m.Lines[e.key] = e.line
 		problem = m.take(e)
 	}
 	if problem != nil {

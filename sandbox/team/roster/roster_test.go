@@ -38,11 +38,13 @@ func TestParse(t *testing.T) {
 		ID: "reviewer", Name: "Reviewer", Description: "Reads a change and says what is wrong with it.", Provider: "opencode",
 		Model: "moonshotai/kimi-k2", Access: "read", Tags: []string{"review", "code-security"}, Delegation: Delegation{CanReceive: true},
 		Discoverable: true, Priority: 60, Instructions: "You review changes. Name file and line.",
+		Lines: map[string]int{"id": 2, "name": 4, "description": 5, "provider": 6, "tags": 7, "delegation.canReceive": 8, "delegation.canDelegate": 8, "priority": 9, "model": 10, "access": 11, "runtime.kept": 13},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("manifest (-want +got):\n%s", diff)
 	}
 	again, problem := Parse("reviewer", []byte(format(got)))
+	again.Lines = got.Lines
 	if diff := cmp.Diff(got, again); problem != nil || diff != "" {
 		t.Errorf("written and read again: %v (-want +got):\n%s", problem, diff)
 	}
@@ -53,7 +55,7 @@ func TestParseForms(t *testing.T) {
 		"delegation:\r\n  canReceive: no\r\n  canDelegate: 1\r\ndiscoverable: false\r\ndescription: >\r\n  Reads\r\n  all: of it.\r\nname: It's \"#1\" here\r\npriority: \"7\"\r\n---"))
 	want := Manifest{
 		ID: "a", Name: `It's "#1" here`, Description: "Reads all: of it.", Provider: "goose", Tags: []string{"one", "two"},
-		Delegation: Delegation{CanDelegate: true}, Priority: 7,
+		Delegation: Delegation{CanDelegate: true}, Priority: 7, Lines: got.Lines,
 	}
 	if diff := cmp.Diff(want, got); problem != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", problem, diff)
@@ -176,7 +178,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("the file: %v, %v", info.Mode(), err)
 	}
 	got, err := s.Load("writer")
-	m.Description, m.Path = "Agent "+m.Name+".", s.path("writer")
+	m.Description, m.Path, m.Lines = "Agent "+m.Name+".", s.path("writer"), got.Lines
 	if diff := cmp.Diff(m, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/config"
+	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/sandbox/team/roster"
 )
 
@@ -61,11 +62,13 @@ and, where a program answers, in unattended runs. Edit the file, or change it wi
 	fl.StringVar(&m.Endpoint, "endpoint", "", "whose models it uses: a name of gander provider list (default: as its provider)")
 	fl.StringVar(&m.Model, "model", "", "the model (default: as its provider has it)")
 	fl.StringVar(&m.Mode, "mode", "", "the mode, by the program's own id")
+	fl.StringVar(&m.Access, "access", "", "read has its sandboxes show the project read-only (default: write)")
 	fl.StringVar(&m.WorkspaceAccess, "workspace", "", "internal gives it a directory of its own that stays; external and auto none")
 	fl.IntVar(&m.Priority, "priority", 50, "who comes first of those that fit, from -1000 to 1000")
 	fl.BoolVar(&noReceive, "no-receive", false, "others give it no work")
 	fl.BoolVar(&hidden, "hidden", false, "others do not find it by its description")
 	fl.StringVar(&instructions, "instructions", "", "the file with its instructions; - reads stdin")
+	cli.CompleteFlag(cmd, "access", roster.AccessRead, roster.AccessWrite)
 	cli.CompleteFlag(cmd, "workspace", roster.WorkspaceInternal, roster.WorkspaceExternal, roster.WorkspaceAuto)
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
@@ -165,8 +168,11 @@ func details(cmd *cobra.Command, a *cli.App, name string) (agentDetails, error) 
 func (d *agentDetails) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	line := func(name, value, source string) {
+		if source != "" {
+			source = "\t" + source
+		}
 		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", name, cli.Printable(cli.OneLine(value)), source)
+			fmt.Fprintf(w, "%s\t%s%s\n", name, cli.Printable(cli.OneLine(value)), source)
 		}
 	}
 	line("agent", d.Name, "")
@@ -245,7 +251,7 @@ func setKeys(cfg *config.Config, id string, values map[string]string) error {
 }
 
 func agentDelete(a *cli.App) *cobra.Command {
-	var keep bool
+	var keep, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "remove an agent's manifest, and the directory of its own",
@@ -265,11 +271,15 @@ takes those away.`,
 			if err != nil {
 				return fmt.Errorf("deleting the agent %s: %w; %s", args[0], err, cli.HomeAdvice)
 			}
+			if asJSON {
+				return a.PrintJSON(map[string]any{"name": args[0], "deleted": true})
+			}
 			_, err = fmt.Fprintln(a.Out, "deleted", args[0])
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&keep, "keep-workspace", false, "leave the directory of its own")
+	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -280,7 +290,14 @@ func agentRun(a *cli.App, run *cobra.Command) *cobra.Command {
 	run.Long = "run has an agent answer one prompt, as gander run --agent NAME does, with the same flags."
 	run.Example = "  gander agent run reviewer \"what is wrong with the last change?\"\n  git diff | gander agent run reviewer"
 	run.ValidArgsFunction = cli.CompleteFirst(a.AgentsForShell)
+	var asJSON bool
+	run.Flags().BoolVar(&asJSON, "json", false, "print as JSON, each update in a line: --format json")
 	run.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		if asJSON {
+			if err := cmd.Flags().Set("format", show.FormatJSON); err != nil {
+				return err
+			}
+		}
 		if len(args) > 0 && !cmd.Flags().Changed("agent") {
 			a.Flags.Agent = args[0]
 		}

@@ -34,7 +34,8 @@ func ProviderCommand(a *cli.App) *cobra.Command {
 // providerRow holds the facts about an agent's endpoint, or about one that is known, as gander
 // provider list prints them.
 type providerRow struct {
-	// Agent is that of a program, whose kind is cli; Provider is the name of an endpoint, of the kind http.
+	// Agent is one of a program, whose kind is cli, or one that only talks; Provider is the name of an
+	// endpoint. Both of these are of the kind http.
 	Agent    string `json:"agent,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Kind     string `json:"kind"`
@@ -118,7 +119,13 @@ func providerRows(cfg *config.Config) []providerRow {
 	var rows []providerRow
 	for _, name := range cfg.AgentNames() {
 		e, err := cfg.Endpoint(name)
-		r := providerRow{Agent: name, Kind: kindProgram, Protocol: cmp.Or(cfg.Agents[cfg.Program(name)].Protocol, e.Protocol, providers.OpenAI), Capabilities: capabilities{Agent: true, Model: true, Passthrough: !cfg.OnlyTalks(name)}, Host: e.BaseURL, Model: e.Model, Key: e.APIKey != "", KeySource: e.KeySource, Headers: slices.Sorted(maps.Keys(e.Headers))}
+		r := providerRow{
+			Agent: name, Kind: kindProgram, Protocol: cmp.Or(cfg.Agents[cfg.Program(name)].Protocol, e.Protocol, providers.OpenAI), Capabilities: capabilities{Agent: true, Model: true, Passthrough: true},
+			Host: e.BaseURL, Model: e.Model, Key: e.APIKey != "", KeySource: e.KeySource, Headers: slices.Sorted(maps.Keys(e.Headers)),
+		}
+		if cfg.OnlyTalks(name) {
+			r.Kind, r.Capabilities = kindEndpoint, capabilities{Model: true}
+		}
 		if err != nil {
 			r.Missing = err.Error()
 		}
@@ -148,7 +155,7 @@ func printProviders(a *cli.App, rows []providerRow) error {
 	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "AGENT\tENDPOINT\tMODEL\tKEY")
 	for _, r := range rows {
-		if r.Kind == kindProgram {
+		if r.Agent != "" {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Agent, cmp.Or(r.Host, "-"), cmp.Or(r.Model, "-"), r.keyWords())
 		}
 	}
@@ -156,7 +163,7 @@ func printProviders(a *cli.App, rows []providerRow) error {
 		return err
 	}
 	for _, r := range rows {
-		if r.Missing != "" && r.Kind == kindProgram {
+		if r.Missing != "" && r.Agent != "" {
 			fmt.Fprintf(a.Err, "%s: %s\n", r.Agent, r.Missing)
 		}
 	}

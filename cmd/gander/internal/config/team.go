@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gander.dev/gander/sandbox/agents"
+	"gander.dev/gander/sandbox/team/presets"
 	"gander.dev/gander/sandbox/team/providers"
 	"gander.dev/gander/sandbox/team/roster"
 )
@@ -79,7 +80,8 @@ func (c *Config) checkTeam() {
 			m.Provider = c.usualProgram()
 		}
 		if why := c.unfit(m); why != "" {
-			c.wrong = append(c.wrong, roster.Problem{Agent: m.ID, Path: m.Path, Reason: why})
+			key, _, _ := strings.Cut(why, ":")
+			c.wrong = append(c.wrong, roster.Problem{Agent: m.ID, Path: m.Path, Line: m.Lines[key], Reason: why})
 			continue
 		}
 		good = append(good, m)
@@ -87,9 +89,10 @@ func (c *Config) checkTeam() {
 	c.team = good
 }
 
-// unfit says why a manifest does not count; empty when it does.
+// unfit says why a manifest does not count, beginning with the key; empty when it does.
 func (c *Config) unfit(m roster.Manifest) string {
 	own := c.hasProgram(m.ID)
+	preset, _ := presets.Find(m.Provider)
 	switch {
 	case own && m.Provider != "" && m.Provider != m.ID:
 		return fmt.Sprintf("provider: %s is the name of a program already, and runs no other one; choose another id", m.ID)
@@ -101,12 +104,16 @@ func (c *Config) unfit(m roster.Manifest) string {
 		return ""
 	case isRow(m.Provider) && c.notProvider(m.Provider) != "":
 		return "provider: " + c.notProvider(m.Provider)
+	case preset.Name != "" && c.notProvider(m.Provider) != "":
+		return fmt.Sprintf("provider: %s is a program that is not an agent here; gander agent add %[1]s makes it one, or says why it cannot be", preset.Name)
 	case c.notProvider(m.Provider) != "":
 		return fmt.Sprintf("provider: there is none called %q; known here: %s, and the endpoints of gander provider list", m.Provider, strings.Join(c.programs(), ", "))
 	case m.Endpoint != "" && m.Endpoint != m.Provider:
 		return fmt.Sprintf("endpoint: the provider %s is an endpoint already, by which the agent only talks; name a program as provider, or take endpoint out", m.Provider)
-	case m.Mode != "" || m.WorkspaceAccess == roster.WorkspaceInternal:
-		return fmt.Sprintf("provider: %s is an endpoint, by which the agent only talks: it has no modes and no workspace; take mode and workspaceAccess out", m.Provider)
+	case m.Mode != "":
+		return fmt.Sprintf("mode: the provider %s is an endpoint, by which the agent only talks: it has no modes; take mode out", m.Provider)
+	case m.WorkspaceAccess == roster.WorkspaceInternal:
+		return fmt.Sprintf("workspaceAccess: the provider %s is an endpoint, by which the agent only talks: it has no workspace; take workspaceAccess out", m.Provider)
 	}
 	return ""
 }

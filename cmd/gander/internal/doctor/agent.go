@@ -31,23 +31,18 @@ func examinedAgents(a *cli.App) []string {
 	})
 }
 
-// examineTeam says which manifests are wrong.
-func examineTeam(a *cli.App) Check {
-	team, problems := a.Config.Team(), a.Config.TeamProblems()
-	c := Check{ID: checkTeam, State: CheckOK, What: cli.Count(len(team), "agents") + " with manifests"}
-	var said []string
-	for i := range problems {
-		said = append(said, problems[i].Error())
+// examineTeam says which manifests are wrong, each by itself.
+func examineTeam(a *cli.App, report func(Check)) {
+	team := a.Config.Team()
+	report(Check{ID: checkTeam, State: CheckOK, What: cli.Count(len(team), "agents") + " with manifests"})
+	for _, p := range a.Config.TeamProblems() {
+		report(Check{ID: checkTeam, State: checkWarn, What: p.Error(), Next: "correct that; an agent whose manifest is wrong is hidden"})
 	}
 	for _, m := range team {
 		for _, warning := range m.Warnings {
-			said = append(said, m.Path+": "+warning)
+			report(Check{ID: checkTeam, State: checkWarn, What: m.Path + ": " + warning, Next: "correct that, or take it out"})
 		}
 	}
-	if len(said) > 0 {
-		c.State, c.What, c.Next = checkWarn, strings.Join(said, "; "), "correct that; an agent whose manifest is wrong is hidden"
-	}
-	return c
 }
 
 // examineSkills says which skills and plugins have changed since they were installed, and which

@@ -263,7 +263,7 @@ func examine(ctx context.Context, a *cli.App, report func(Check)) {
 	if chosen := wire.ChosenDriver(a.Config.Sandbox.Driver, runtime.GOOS); chosen != local.Name && runtime.GOOS == "linux" {
 		report(examineClosed(ctx, a, local.Name, nil))
 	}
-	report(examineTeam(a))
+	examineTeam(a, report)
 	report(examineSkills(a))
 	for _, name := range examinedAgents(a) {
 		c := show.During(a, "starting "+name, 5*time.Second, func() Check { return examineAgent(ctx, a, name) })

@@ -29,7 +29,8 @@ import (
 
 // Command returns the command gander agent install.
 func Command(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "install NAME",
 		Short: "install the pinned version of an agent with npm",
 		Long: `install runs npm with gander's lock file, so that exactly the version is installed
@@ -44,9 +45,23 @@ everything is there; where that version is there already nothing is done.`,
 			if !slices.Contains(cli.AgentNames(), args[0]) {
 				return cli.UsageError("gander does not install %q; it installs %s; gander agent add lists other programs that it knows", args[0], strings.Join(cli.AgentNames(), " and "))
 			}
-			return Agent(cmd.Context(), a, args[0])
+			if !asJSON {
+				return Agent(cmd.Context(), a, args[0])
+			}
+			quiet := *a
+			quiet.Out = io.Discard
+			if err := Agent(cmd.Context(), &quiet, args[0]); err != nil {
+				return err
+			}
+			command, err := a.Config.FindAgent(args[0])
+			if err != nil {
+				return err
+			}
+			return a.PrintJSON(map[string]any{"name": args[0], "directory": a.Config.AgentDir(args[0]), "command": command})
 		},
 	}
+	cli.JSONFlag(cmd, &asJSON)
+	return cmd
 }
 
 func Agent(ctx context.Context, a *cli.App, name string) error {

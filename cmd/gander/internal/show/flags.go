@@ -41,13 +41,13 @@ func (f *RunFlags) Check() error {
 
 // The values of --format and --approve.
 var (
-	Formats   = []string{FormatText, formatJSON, FormatQuiet}
+	Formats   = []string{FormatText, FormatJSON, FormatQuiet}
 	Approvals = []string{ApproveAsk, approveReads, ApproveAll, approveNone}
 )
 
 const (
 	FormatText  = "text"
-	formatJSON  = "json"
+	FormatJSON  = "json"
 	FormatQuiet = "quiet"
 
 	ApproveAsk   = "ask"

@@ -28,7 +28,7 @@ func (c *Terminal) RequestPermission(ctx context.Context, req *acp.RequestPermis
 	var call asked
 	_ = json.Unmarshal(req.ToolCall, &call) // an unreadable call is asked about without a title
 	resp := c.decide(ctx, &call, req.Options)
-	if c.Flags.Format == formatJSON {
+	if c.Flags.Format == FormatJSON {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.printValue(map[string]any{"permission": map[string]any{"toolCall": req.ToolCall, "outcome": resp.Outcome}})

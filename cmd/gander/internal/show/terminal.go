@@ -72,7 +72,7 @@ type Update struct {
 func (c *Terminal) SessionUpdate(_ context.Context, n *acp.SessionNotification) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.Flags.Format == formatJSON {
+	if c.Flags.Format == FormatJSON {
 		if !c.known {
 			c.early = append(c.early, bytes.Clone(n.Update))
 			return nil
@@ -100,7 +100,7 @@ func (c *Terminal) SessionUpdate(_ context.Context, n *acp.SessionNotification) 
 
 // Await shows to a person that the agent is to answer, until it says its first word.
 func (c *Terminal) Await() {
-	if c.Flags.Format == formatJSON || !draws(c.App) {
+	if c.Flags.Format == FormatJSON || !draws(c.App) {
 		return
 	}
 	c.mu.Lock()
@@ -198,7 +198,7 @@ func (c *Terminal) breakFrom(state lineState) {
 
 // Opened says which session the turn runs in.
 func (c *Terminal) Opened(id acp.SessionID, cwd string) {
-	if c.Flags.Format == formatJSON {
+	if c.Flags.Format == FormatJSON {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.printValue(map[string]any{"sessionId": id, "cwd": cwd, "agent": c.Agent})
@@ -216,7 +216,7 @@ func (c *Terminal) End(resp *acp.PromptResponse) {
 	defer c.mu.Unlock()
 	c.heard()
 	switch c.Flags.Format {
-	case formatJSON:
+	case FormatJSON:
 		c.printValue(resp)
 	case FormatQuiet:
 		if resp.StopReason != acp.StopCancelled {
@@ -251,7 +251,7 @@ func (c *Terminal) Failed(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heard()
-	if c.Flags.Format == formatJSON {
+	if c.Flags.Format == FormatJSON {
 		c.printValue(map[string]any{"error": map[string]string{"message": cli.MessageOf(err)}})
 	}
 	c.breakFrom(inThought)
