@@ -201,7 +201,7 @@ func (k *talk) turn(prompt string, show func(text string), run func(id, command 
 	}
 }
 
-// modelReply is what a model says, and the call of a tool that it wants; id is empty for none.
+// modelReply holds the words of a model and the call of a tool that it wants; id is empty for none.
 type modelReply struct {
 	text, id string
 	args     json.RawMessage
