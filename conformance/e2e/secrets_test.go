@@ -97,7 +97,7 @@ func TestKeyStaysOutsideByProtocol(t *testing.T) {
 				return step{"tool": "shell", "args": map[string]any{"command": command}}
 			}
 			p := s.prompt(script(t, shell(searchInside(canary)+"; echo searched"),
-				shell("echo "+marker+" > \"$HOME/kept\"; MARK="+marker+" sleep 1000 & "+searchInside(marker)+"; echo controlled; kill $!"),
+				shell("echo "+marker+" > \"$HOME/kept\"; MARK="+marker+" sleep 1000 & until grep -sqa MARK= /proc/$!/environ; do sleep 0.1; done; "+searchInside(marker)+"; echo controlled; kill $!"),
 				shell("touch begun; until [ -e go ]; do sleep 0.1; done"), says("done")))
 			eventually(t, "the last command", func() bool { return exists(filepath.Join(project, "begun")) })
 			below := w.below(e)

@@ -214,7 +214,9 @@ func (k *talk) ask() (modelReply, error) {
 	switch k.protocol {
 	case "chat":
 		raw, err := k.post("/chat/completions", object{"model": k.model, "messages": k.said, "tools": []object{{"type": "function", "function": function}}})
-		var got struct{ Choices []struct{ Message json.RawMessage } }
+		var got struct {
+			Choices []struct{ Message json.RawMessage }
+		}
 		if err := errors.Join(err, json.Unmarshal(raw, &got)); err != nil {
 			return modelReply{}, err
 		}
