@@ -30,6 +30,8 @@ type agent struct {
 	updates   []update
 	questions []question
 	withdrawn map[string]bool // questions that the agent took back
+
+	offers bool // the client offers everything
 }
 
 // sent is a request of the client's.
@@ -37,8 +39,9 @@ type sent struct{ method, session string }
 
 // seen is what is known of a session.
 type seen struct {
-	known   bool // the client has its id
-	running int  // requests during which the agent may speak of a turn
+	known   bool  // the client has its id
+	parent  *seen // of a sub-agent's
+	running int   // requests during which the agent may speak of a turn
 	tools   map[string]bool
 	open    map[string]bool // tool calls without a final status
 }
@@ -271,12 +274,18 @@ func (a *agent) heardUpdate(f *frame) {
 	_ = json.Unmarshal(p.Update, &u)
 	a.updates = append(a.updates, u)
 	s := a.seen(p.SessionID)
+	if by, must := unoffered[u.SessionUpdate]; must && !a.offers {
+		a.found("overall.unoffered", "%s is told to a client that does not offer %s: %s", u.SessionUpdate, by, harness.Excerpt(f.Raw))
+	}
+	if u.SessionUpdate == "subagent_update" {
+		a.child(s, u.member("sessionId"))
+	}
 	if !s.known {
 		a.found("overall.early", "an update before the client knows the session: %s", harness.Excerpt(f.Raw))
 	}
 	switch u.SessionUpdate {
 	case "user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "plan", "tool_call", "tool_call_update":
-		if s.known && s.running == 0 {
+		if s.known && !s.inTurn() {
 			a.found("overall.late", "%s outside of any turn: %s", u.SessionUpdate, harness.Excerpt(f.Raw))
 		}
 	}
@@ -292,6 +301,17 @@ func (a *agent) heardUpdate(f *frame) {
 		}
 	}
 }
+
+// child notes a session of the agent's own, which speaks while its parent's turn runs. mu is held.
+func (a *agent) child(parent *seen, id string) {
+	c := a.seen(id)
+	if !c.known && id != "" {
+		c.known, c.parent = true, parent
+	}
+}
+
+// inTurn reports whether a session may tell of a turn.
+func (s *seen) inTurn() bool { return s.running > 0 || s.parent != nil && s.parent.inTurn() }
 
 func (a *agent) heardResponse(f *frame) {
 	key, err := harness.Canonical(f.ID)

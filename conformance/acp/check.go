@@ -24,7 +24,7 @@ type Check struct {
 func Checks() []Check {
 	return slices.Concat(
 		lifecycleChecks(), transportChecks(), hostileChecks(), sessionChecks(), promptChecks(), contentChecks(), toolChecks(), permissionChecks(),
-		optionChecks(), cancelChecks(), historyChecks(), storedChecks(), endChecks(), boundChecks(), overallChecks(),
+		optionChecks(), cancelChecks(), historyChecks(), storedChecks(), offeredChecks(), endChecks(), boundChecks(), overallChecks(),
 	)
 }
 
@@ -71,6 +71,9 @@ const (
 	needClose
 	needDelete
 	needFork
+	needArchive
+	needStatus
+	needAhead
 )
 
 // lacks says why the agent does not have what a check needs; empty means that it does.
@@ -101,6 +104,6 @@ func (r *runner) lacks(n need) string {
 	case needLoad:
 		return advertised("loadSession", f.loads)
 	}
-	name := map[need]string{needList: "list", needResume: "resume", needClose: "close", needDelete: "delete", needFork: "fork"}[n]
+	name := map[need]string{needList: "list", needResume: "resume", needClose: "close", needDelete: "delete", needFork: "fork", needArchive: "archive", needStatus: "status", needAhead: "options"}[n]
 	return advertised("sessionCapabilities."+name, f.session[name])
 }

@@ -173,6 +173,7 @@ func overallChecks() []Check {
 		{ID: "overall.own-fields", Requirements: []int{6}, run: tells("overall.own-fields"), Text: "no message had fields of the agent's own outside _meta"},
 		{ID: "overall.paths", Requirements: []int{39}, run: tells("overall.paths"), Text: "every path was absolute, and lines counted from 1"},
 		{ID: "overall.client-methods", Requirements: []int{10}, run: tells("overall.client-methods"), Text: "nothing was asked of the client that it did not offer"},
+		{ID: "overall.unoffered", Requirements: []int{10}, run: tells("overall.unoffered"), Text: "updates that a client has to offer are told to no other"},
 		{ID: "overall.early", Requirements: []int{40}, run: tells("overall.early"), Text: "no update came before the client knew its session"},
 		{ID: "overall.late", Requirements: []int{24, 41}, run: tells("overall.late"), Text: "nothing of a turn came after its response"},
 		{ID: "overall.tool-calls", Requirements: []int{28}, run: tells("overall.tool-calls"), Text: "no tool call was updated that was not announced"},

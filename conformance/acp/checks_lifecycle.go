@@ -115,8 +115,8 @@ func (p *probe) noMethod(f *frame, what string) {
 func checkUnadvertised(p *probe) {
 	a := p.begin(launch{})
 	s := p.open(a, p.dir)
-	advertised := map[string]bool{"session/load": p.facts.loads, "session/list": p.facts.session["list"]}
-	for _, name := range []string{"resume", "close", "delete", "fork", "archive", "status"} {
+	advertised := map[string]bool{"session/load": p.facts.loads, "session/list": p.facts.session["list"], "session/set_title": p.facts.session["title"]}
+	for _, name := range []string{"resume", "close", "delete", "fork", "archive", "status", "options"} {
 		advertised["session/"+name] = p.facts.session[name]
 	}
 	none := 0

@@ -14,12 +14,13 @@ import (
 
 // A fakeSession is a conversation, kept in a file of the home.
 type fakeSession struct {
-	id, cwd string
-	mode    string
-	model   string
-	tools   []string // of the client's servers
-	poison  bool
-	asked   bool
+	id, cwd  string
+	mode     string
+	model    string
+	tools    []string // of the client's servers
+	poison   bool
+	archived bool
+	asked    bool
 
 	turn sync.Mutex // the running turn
 
@@ -53,7 +54,7 @@ func (f *fake) keep(s *fakeSession, e entry) {
 }
 
 func (s *fakeSession) save() {
-	text, _ := json.Marshal(map[string]any{"id": s.id, "cwd": s.cwd, "history": s.history})
+	text, _ := json.Marshal(map[string]any{"id": s.id, "cwd": s.cwd, "history": s.history, "archived": s.archived})
 	_ = os.MkdirAll(home(), 0o700)
 	_ = os.WriteFile(s.file()+".new", text, 0o600)
 	_ = os.Rename(s.file()+".new", s.file())
@@ -61,8 +62,9 @@ func (s *fakeSession) save() {
 
 func stored(id string) *fakeSession {
 	var kept struct {
-		ID, CWD string
-		History []entry
+		ID, CWD  string
+		History  []entry
+		Archived bool
 	}
 	if strings.ContainsAny(id, "/\x00") || len(id) > 200 || id == "" {
 		return nil
@@ -72,7 +74,7 @@ func stored(id string) *fakeSession {
 	if err != nil || json.Unmarshal(text, &kept) != nil {
 		return nil
 	}
-	s.cwd, s.history = kept.CWD, kept.History
+	s.cwd, s.history, s.archived = kept.CWD, kept.History, kept.Archived
 	return s
 }
 
@@ -83,6 +85,7 @@ type sessionParams struct {
 	SessionID          *string
 	CWD                *string
 	Cursor             *string
+	Archived           string
 	MCPServers         []struct {
 		Name, Command string
 		Args          []string
@@ -117,6 +120,12 @@ func (f *fake) request(id json.RawMessage, method string, params json.RawMessage
 		f.reply(id, map[string]any{})
 	case "session/new":
 		f.newSession(id, p)
+	case "session/options":
+		f.ahead(id, p)
+	case "session/status":
+		f.status(id, p)
+	case "session/archive", "session/unarchive":
+		f.archive(id, method, p)
 	case "session/list":
 		f.list(id, p)
 	case "session/load", "session/resume", "session/fork", "session/delete":
@@ -152,12 +161,13 @@ func (f *fake) initialize(id json.RawMessage, p sessionParams) {
 		f.fail(id, -32602, "no clientCapabilities")
 		return
 	}
+	f.offered = strings.Contains(string(p.ClientCapabilities), "promptSuggestions")
 	none := map[string]any{}
 	f.reply(id, map[string]any{
 		"protocolVersion": version, "agentInfo": map[string]any{"name": "fake", "version": "1.0"},
 		"agentCapabilities": map[string]any{
 			"loadSession": true, "promptCapabilities": map[string]any{"image": true, "embeddedContext": true},
-			"sessionCapabilities": map[string]any{"list": none, "resume": none, "close": none, "delete": none, "fork": none, "additionalDirectories": none},
+			"sessionCapabilities": map[string]any{"list": none, "resume": none, "close": none, "delete": none, "fork": none, "additionalDirectories": none, "archive": none, "status": none, "options": none},
 			"auth":                map[string]any{"logout": none},
 		},
 		"authMethods": []any{map[string]any{"id": "setup", "name": "Set up", "type": "terminal", "args": []string{"--setup"}}},
@@ -249,7 +259,7 @@ func (f *fake) list(id json.RawMessage, p sessionParams) {
 	all := []any{}
 	for _, file := range files {
 		s := stored(strings.TrimSuffix(filepath.Base(file), ".json"))
-		if s == nil || p.CWD != nil && s.cwd != *p.CWD && !f.broken("ignores the filter") {
+		if s == nil || !f.wants(p.Archived, s.archived) || p.CWD != nil && s.cwd != *p.CWD && !f.broken("ignores the filter") {
 			continue
 		}
 		f.mu.Lock()

@@ -33,6 +33,7 @@ type fake struct {
 	answers  map[string]chan json.RawMessage
 	number   int
 	saved    []func() // what is saved at the end only
+	offered  bool     // the client offers everything
 }
 
 func (f *fake) broken(defect string) bool { return f.defect == defect }

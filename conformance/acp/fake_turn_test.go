@@ -80,6 +80,7 @@ func (f *fake) answer(ctx context.Context, id json.RawMessage, s *fakeSession, p
 	if f.broken("hangs on odd blocks") && (len(p.Prompt) == 0 || !bytes.Contains(p.Prompt[0], []byte("tag-"))) {
 		<-ctx.Done()
 	}
+	t.tellOffered()
 	stop := t.run(p.Prompt)
 	if ctx.Err() != nil {
 		stop = "cancelled"
@@ -206,7 +207,7 @@ type toolCall struct {
 
 func (t *fakeTurn) model() (*said, error) {
 	tools := []any{}
-	for _, name := range append([]string{"shell", "write"}, t.s.tools...) {
+	for _, name := range append([]string{"shell", "write", "task"}, t.s.tools...) {
 		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{"name": name, "parameters": map[string]any{"type": "object"}}})
 	}
 	t.mu.Lock()
@@ -374,6 +375,8 @@ func (c *fakeCall) run() string {
 			return c.ends("failed", text+"\n"+failed, nil)
 		}
 		return c.ends("completed", text, nil)
+	case "task":
+		return c.ends("completed", c.child(), nil)
 	case "write":
 		_ = os.WriteFile(c.path, []byte(c.text), 0o600)
 		if c.broken("writes through the client") {

@@ -67,6 +67,14 @@ func Requirements() []Requirement {
 		{47, "clients", should, "a session survives the death of its agent"},
 		{48, "clients", should, "a permission request shows what is to be done"},
 		{49, "clients", must, "a failing model ends the turn, and not the session"},
+		{50, "session-archive (unstable)", must, "an archived session is listed where archived ones are asked for, and nowhere else"},
+		{51, "session-status (unstable)", must, "the status of a session says whether it is open"},
+		{52, "session-options (unstable)", must, "what can be chosen is said before there is a session"},
+		{53, "subagents", must, "a sub-agent is announced before anything of it, and has ended when its parent's turn is answered"},
+		{54, "prompt-suggestions (unstable)", must, "suggestions are told to clients that offer to show them"},
+		{55, "plan operations", must, "plans have ids, by which they are changed and removed"},
+		{56, "session-compaction", must, "a compaction has an id, and an end"},
+		{57, "notices", must, "a notice has a severity and a title"},
 	}
 }
 

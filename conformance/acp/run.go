@@ -66,6 +66,7 @@ type runner struct {
 	agents  []*agent
 	shared  *session // of checks that need any
 	asking  *agent
+	offered []update // what an agent tells that is offered everything
 	facts   facts
 	found   *findings
 	report  harness.Report

@@ -38,7 +38,7 @@ Options: configOptions! [ConfigOption]
 Prompt: stopReason! (end_turn|max_tokens|max_turn_requests|refusal|cancelled), usage Usage?, userMessageId string?
 Usage: totalTokens! uint64, inputTokens! uint64, outputTokens! uint64, thoughtTokens uint64?, cachedReadTokens uint64?, cachedWriteTokens uint64?
 Update: sessionId! string, update! AnUpdate
-AnUpdate by sessionUpdate: user_message_chunk Chunk, agent_message_chunk Chunk, agent_thought_chunk Chunk, tool_call ToolCall, tool_call_update ToolCallUpdate, plan Plan, available_commands_update Commands, current_mode_update CurrentMode, config_option_update OptionUpdate, session_info_update Info, usage_update Used, notice Notice, compaction_update Compaction, compaction_summary_chunk CompactionChunk, plan_update Open, plan_removed Open, subagent_update Open, session_message Open, session_message_chunk Open
+AnUpdate by sessionUpdate: user_message_chunk Chunk, agent_message_chunk Chunk, agent_thought_chunk Chunk, tool_call ToolCall, tool_call_update ToolCallUpdate, plan Plan, available_commands_update Commands, current_mode_update CurrentMode, config_option_update OptionUpdate, session_info_update Info, usage_update Used, notice Notice, compaction_update Compaction, compaction_summary_chunk CompactionChunk, plan_update Open, plan_removed Open, subagent_update Open, session_message Open, session_message_chunk Open, prompt_suggestions_update Open
 Chunk: sessionUpdate string, content! Content, messageId string?
 Content by type: text Text, image Image, audio Audio, resource_link Link, resource Resource
 Text: type string, text! string, annotations Annotations?
