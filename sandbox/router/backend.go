@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gander.dev/gander/acp"
@@ -323,14 +324,14 @@ func (b *backend) apply() error {
 	s.mu.Lock()
 	want := s.want.clone()
 	s.mu.Unlock()
-	for _, category := range categories { // the model first: the others may depend on it
+	for _, category := range want.order() { // the model first: the others may depend on it
 		value := want[category]
 		if value == "" {
 			continue
 		}
 		err := b.set(b.ctx, category, value)
-		if err != nil && category == acp.CategoryThoughtLevel {
-			s.notice("warning", fmt.Sprintf("%s did not take the thought level %q: %v", b.agent.Name(), value, err))
+		if err != nil && (category == acp.CategoryThoughtLevel || isSwitch(category)) {
+			s.notice("warning", fmt.Sprintf("%s did not take the %s %q: %v", b.agent.Name(), strings.ReplaceAll(category, "_", " "), value, err))
 			continue
 		}
 		if err != nil {
@@ -351,11 +352,15 @@ func (b *backend) set(ctx context.Context, category, value string) error {
 		}
 		return b.conv.SetMode(ctx, value)
 	}
-	o := option(state.ConfigOptions, category)
-	if o == nil || currentValue(o) == value {
+	o := optionFor(state.ConfigOptions, category)
+	if o == nil {
 		return nil
 	}
-	_, err := b.conv.SetConfigOption(ctx, o.ID, quote(value))
+	raw, same := valueFor(o, value)
+	if same {
+		return nil
+	}
+	_, err := b.conv.SetConfigOption(ctx, o.ID, raw)
 	return err
 }
 

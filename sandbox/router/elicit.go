@@ -22,8 +22,10 @@ func (s *session) capabilities() acp.ClientCapabilities {
 	has := s.r.client.Capabilities()
 	return acp.ClientCapabilities{
 		FS: has.FS, Elicitation: s.questions(), Subagents: offer, Plan: offer,
-		Session: acp.ClientSessionCapabilities{Notices: offer, Compaction: offer, PromptSuggestions: has.Session.PromptSuggestions},
-		Meta:    map[string]json.RawMessage{terminalOutput: json.RawMessage(`true`)},
+		Session: acp.ClientSessionCapabilities{
+			ConfigOptions: &acp.ConfigOptionsCapability{Boolean: offer}, Notices: offer, Compaction: offer, PromptSuggestions: has.Session.PromptSuggestions,
+		},
+		Meta: map[string]json.RawMessage{terminalOutput: json.RawMessage(`true`)},
 	}
 }
 

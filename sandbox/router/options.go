@@ -83,11 +83,13 @@ func (s *session) state() sandbox.AgentState {
 	for category, value := range want {
 		state.ConfigOptions = acpagent.WithValue(state.ConfigOptions, category, value)
 	}
+	state.ConfigOptions = withSwitches(state.ConfigOptions, want)
 	return state
 }
 
 // current is the complete list: model, mode, thought level where the agent has
-// one, agent, sandbox, tools, permissions, access, ports; and the legacy modes, in step with it.
+// one, agent, sandbox, tools, permissions, access, ports, the agent's switches; and the legacy
+// modes, in step with it.
 func (s *session) current() published {
 	state := s.state()
 	s.mu.Lock()
@@ -111,6 +113,7 @@ func (s *session) current() published {
 		p.options = append(p.options, choice(optionTools, "Tools", "Which tools the agent has: its own, or gander's developer tools.", tools, []string{ToolsNative, ToolsDeveloper}))
 	}
 	p.options = append(p.options, permissionOption(permissions), accessOption(set), portsOption(open))
+	p.options = append(p.options, s.switches(state.ConfigOptions)...)
 	return p
 }
 
@@ -201,8 +204,15 @@ func (s *session) setOption(ctx context.Context, id, value string) error {
 	if o == nil {
 		return acp.InvalidParams(fmt.Sprintf("there is no config option %q", id), map[string]any{"configId": id})
 	}
-	if allowed := values(o); !slices.Contains(allowed, value) {
+	allowed := values(o)
+	if isSwitch(id) {
+		allowed = []string{switchOn, switchOff}
+	}
+	if !slices.Contains(allowed, value) {
 		return acp.InvalidParams(fmt.Sprintf("%q is not a value of %s; choose one of %s", value, id, strings.Join(allowed, ", ")), map[string]any{"configId": id})
+	}
+	if isSwitch(id) {
+		return s.choose(ctx, id, value)
 	}
 	switch id {
 	case optionModel:

@@ -469,8 +469,8 @@ func (r *Router) SetConfigOption(ctx context.Context, req *acp.SetConfigOptionRe
 	if err != nil {
 		return nil, err
 	}
-	var value string
-	if json.Unmarshal(req.Value, &value) != nil {
+	value, ok := optionValue(req.Value)
+	if !ok {
 		return nil, acp.InvalidParams(fmt.Sprintf("the value of %q must be a string", req.ConfigID), nil)
 	}
 	if err := s.setOption(ctx, req.ConfigID, value); err != nil {

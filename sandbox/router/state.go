@@ -36,6 +36,11 @@ func plain(state, known sandbox.AgentState) sandbox.AgentState {
 			out.ConfigOptions = append(out.ConfigOptions, plainOption(o, option(known.ConfigOptions, category)))
 		}
 	}
+	for _, o := range state.ConfigOptions {
+		if o.Type == "boolean" {
+			out.ConfigOptions = append(out.ConfigOptions, acp.ConfigOption{ID: o.ID, Name: o.ID, Type: o.Type, CurrentValue: switched(switchValue(&o))})
+		}
+	}
 	return out
 }
 

@@ -358,7 +358,7 @@ func (s *session) recall(info *sessions.Info) {
 	if s.agent.Name() != info.Agent {
 		return // it has choices of its own
 	}
-	for _, category := range categories {
+	for _, category := range choices(info.Options).order() {
 		if value := info.Options[category]; value != "" {
 			s.want[category] = value
 		}

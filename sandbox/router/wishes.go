@@ -44,8 +44,8 @@ func wished(w acp.Wishes) (out wishes, err error) {
 		}
 	}
 	for _, o := range w.ConfigOptions {
-		var value string
-		if json.Unmarshal(o.Value, &value) != nil {
+		value, ok := optionValue(o.Value)
+		if !ok {
 			return out, acp.InvalidParams(fmt.Sprintf("configOptions: the value of %q must be a string", o.ConfigID), nil)
 		}
 		out.options = append(out.options, initialOption{o.ConfigID, value})

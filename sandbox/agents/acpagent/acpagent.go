@@ -358,7 +358,11 @@ func (s *Session) setMode(modeID string) {
 
 // SetConfigOption implements sandbox.AgentSession.
 func (s *Session) SetConfigOption(ctx context.Context, id string, value json.RawMessage) ([]acp.ConfigOption, error) {
-	resp, err := s.conn.SetConfigOption(ctx, &acp.SetConfigOptionRequest{SessionID: s.id, ConfigID: id, Value: value})
+	req := &acp.SetConfigOptionRequest{SessionID: s.id, ConfigID: id, Value: value}
+	if v := string(value); v == "true" || v == "false" {
+		req.Type = "boolean"
+	}
+	resp, err := s.conn.SetConfigOption(ctx, req)
 	if err != nil {
 		return nil, err
 	}
