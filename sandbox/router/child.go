@@ -255,7 +255,11 @@ func (c *child) end(stop acp.StopReason, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last != nil {
-		c.calls.endAll(why)
+		open := why
+		if stop == acp.StopCancelled {
+			open = cmp.Or(why, "It was cancelled.")
+		}
+		c.calls.endAll(open)
 	}
 	if c.turn == nil {
 		return

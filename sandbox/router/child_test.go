@@ -191,6 +191,7 @@ func TestChildIsCancelledAlone(t *testing.T) {
 		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
 			c.update(announcement)
 			c.update(`{"sessionUpdate":"subagent_update","sessionId":"inner-2","title":"Other"}`)
+			c.of("inner-1", `{"sessionUpdate":"tool_call","toolCallId":"t","title":"rm","status":"pending"}`)
 			answer := c.askOf(ctx, "inner-1", `{"toolCallId":"t","title":"rm"}`)
 			inner := <-c.childCancelled
 			c.update(`{"sessionUpdate":"subagent_update","sessionId":"inner-1","state":{"state":"idle","stopReason":"cancelled"}}`)
@@ -214,7 +215,7 @@ func TestChildIsCancelledAlone(t *testing.T) {
 	if got := <-done; got.stop != acp.StopEndTurn {
 		t.Fatalf("the turn ended with %+v", got)
 	}
-	if got := strings.Join(r.seen(t, id), "\n"); !strings.Contains(got, "thread says cancelled  of inner-1") || !strings.Contains(got, `"Other" idle`) {
+	if got := strings.Join(r.seen(t, id), "\n"); !strings.Contains(got, "thread says cancelled  of inner-1") || !strings.Contains(got, `"Other" idle`) || !strings.Contains(got, "child1 tool  failed") {
 		t.Errorf("the editor saw\n%s", got)
 	}
 }
@@ -304,5 +305,58 @@ func TestChildrenAreBounded(t *testing.T) {
 	}
 	if n != maxChildren {
 		t.Errorf("%d children were announced, want %d", n, maxChildren)
+	}
+}
+
+// TestChildrenAsClaudeTellsOfThem tests the frames of claude-agent-acp 0.101.0 for a client that
+// knows child sessions: the prompt in both sessions, a child of a child, a model of the child's
+// own, and what an idle child still reports.
+func TestChildrenAsClaudeTellsOfThem(t *testing.T) {
+	r := newRigFor(t, knowsChildren, func(r *rig) {
+		r.agent.onTurn = func(ctx context.Context, c *fakeConv, _ string) (*acp.PromptResponse, error) {
+			own := c.ID()
+			announce := func(in acp.SessionID, id, title string) {
+				raw := fmt.Sprintf(`{"sessionUpdate":"subagent_update","sessionId":%q,"title":%q,"cwd":"/tmp","capabilities":{"cancel":{}},"state":{"state":"running"}}`, id, title)
+				if in == "" {
+					c.update(raw)
+				} else {
+					c.of(in, raw)
+				}
+			}
+			message := fmt.Sprintf(`{"sessionUpdate":"session_message","messageId":"toolu_1","senderSessionId":%q,"recipientSessionId":"agent-1","content":[{"type":"text","text":"look"}]`, own)
+			announce("", "agent-1", "Explore")
+			c.update(message + `,"recipientMessageId":"toolu_1"}`)
+			c.of("agent-1", message+`,"senderMessageId":"toolu_1"}`)
+			c.of("agent-1", `{"sessionUpdate":"config_option_update","configOptions":[],"_meta":{"claudeCode":{"parentToolUseId":"toolu_1"}}}`)
+			c.of("agent-1", `{"sessionUpdate":"tool_call","toolCallId":"toolu_2","title":"ls","kind":"execute","status":"pending","_meta":{"claudeCode":{"toolName":"Bash","parentToolUseId":"toolu_1"}}}`)
+			answer := c.askOf(ctx, "agent-1", `{"toolCallId":"toolu_2","title":"ls"}`)
+			announce("agent-1", "agent-2", "Plan")
+			c.of("agent-1", `{"sessionUpdate":"subagent_update","sessionId":"agent-2","state":{"state":"idle","stopReason":"end_turn"}}`)
+			c.of("agent-1", `{"sessionUpdate":"tool_call_update","toolCallId":"toolu_2","status":"completed"}`)
+			c.update(`{"sessionUpdate":"subagent_update","sessionId":"agent-1","state":{"state":"idle","stopReason":"end_turn"}}`)
+			c.of("agent-1", string(acp.MessageChunk(acp.AgentMessageChunk, "m", "in the background")))
+			c.say(answer)
+			return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+		}
+	})
+	id := r.open(t).SessionID
+	r.wantStop(t, id, "x", acp.StopEndTurn)
+	want := []string{
+		`thread has child1 "Explore" running`, "child1 tool ls pending", "child1 asks ls", `child1 has child2 "Plan" running`, `child1 has child2 "Plan" idleend_turn`,
+		"child1 tool  completed", `thread has child1 "Explore" idleend_turn`, "child1 says in the background", "thread says selected yes", "stop end_turn",
+	}
+	if got := r.seen(t, id); !slices.Equal(got, want) {
+		t.Errorf("the editor saw\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := strings.Join(r.frames, "\n")
+	if n := strings.Count(all, `"sessionUpdate":"session_message"`); n != 2 {
+		t.Errorf("%d messages reached the editor, want the prompt in both sessions", n)
+	}
+	for _, never := range []string{"agent-1", "agent-2", `"configOptions":[]`} {
+		if strings.Contains(all, never) {
+			t.Errorf("%s is on the wire:\n%s", never, all)
+		}
 	}
 }
