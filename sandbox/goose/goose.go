@@ -71,11 +71,14 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 		Args: append(slices.Clone(s.Command), "acp"),
 		Env:  environment(s, sb.Info().Home, p.ModelAddr, p.ModelToken, cmp.Or(p.Model, s.Model), p.Mode),
 	}
+	c := &client{Client: p.Client, calls: map[string]*delegate{}}
+	p.Client = c
 	sess, err := a.Start(ctx, sb, s, p, acpagent.Options{Command: command, Tested: sandbox.Tested("@aaif/goose-binary-linux-x64"), Mend: newMender().mend, Notices: failedExtensions, Models: acpagent.Offer(s.Model, p.Models, modelValue), MCPServers: acpagent.Developer(p)})
 	if err != nil {
 		return nil, err
 	}
-	return sess, nil
+	c.conv.Store(sess)
+	return &session{Session: sess, client: c}, nil
 }
 
 // environment is goose's whole environment. GOOSE_PATH_ROOT keeps all of its
