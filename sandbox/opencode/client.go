@@ -3,6 +3,7 @@ package opencode
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ type client struct {
 	acp.Client
 	mend      *mender
 	writes    writer
+	children  *children
 	announced chan struct{} // closed when opencode has said which commands it has
 	log       *slog.Logger
 
@@ -25,9 +27,14 @@ type client struct {
 	commands map[string]bool
 }
 
-func newClient(p sandbox.SessionParams, sb sandbox.Sandbox, env []string, log *slog.Logger) *client {
+// newClient returns a client; control is nil where the host does not reach opencode's server.
+func newClient(p sandbox.SessionParams, sb sandbox.Sandbox, env []string, control *control, log *slog.Logger) *client {
 	m := newMender(p.WorkingDir)
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	return &client{
+		children:  newChildren(p.Client, control, p.WorkingDir, log),
 		Client:    p.Client,
 		mend:      m,
 		writes:    writer{sb: sb, project: p.WorkingDir, env: env, mend: m, proposals: map[string]proposal{}},
@@ -47,13 +54,26 @@ func (c *client) SessionUpdate(ctx context.Context, n *acp.SessionNotification) 
 			return nil
 		}
 	case "tool_call", "tool_call_update":
-		mended := *n
-		if mended.Update = c.mend.mend(n.Update); mended.Update == nil {
-			return nil
-		}
-		n = &mended
+		return c.toolCall(ctx, n)
 	}
 	return c.Client.SessionUpdate(ctx, n)
+}
+
+// toolCall passes on an update of a tool call, but not what a sub-agent stands for.
+func (c *client) toolCall(ctx context.Context, n *acp.SessionNotification) error {
+	var u toolUpdate
+	_ = json.Unmarshal(n.Update, &u) // what cannot be read passes
+	update := c.mend.mend(n.Update)
+	if update == nil {
+		return nil
+	}
+	var err error
+	for _, update := range c.children.hold(acp.UpdateKind(n.Update), u.ToolCallID, u.Status, update, u.Title) {
+		mended := *n
+		mended.Update = update
+		err = errors.Join(err, c.Client.SessionUpdate(ctx, &mended))
+	}
+	return err
 }
 
 // saysNothing reports whether a usage_update is the one of a cancelled turn: that
@@ -117,10 +137,19 @@ func (c *client) knows(ctx context.Context, name string) bool {
 
 // RequestPermission implements acp.Client.
 func (c *client) RequestPermission(ctx context.Context, req *acp.RequestPermissionRequest) (*acp.RequestPermissionResponse, error) {
+	if c.children.isTask(stringOf(acp.Member(req.ToolCall, "toolCallId"))) {
+		return c.children.admit(ctx), nil
+	}
 	ask := *req
 	ask.ToolCall = c.mend.question(req.ToolCall)
 	c.writes.propose(req.ToolCall)
 	return c.Client.RequestPermission(ctx, &ask)
+}
+
+// stringOf is a raw JSON string; empty for anything else.
+func stringOf(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s) // anything else is as good as absent
+	return s
 }
 
 // HandleRequest implements acp.RequestHandler.

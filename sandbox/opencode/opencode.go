@@ -17,8 +17,10 @@
 // sandbox decides what is there.
 //
 // The modes are opencode's build and plan, and ask, which is build with questions
-// before edits, commands and fetches. The task tool is off: nothing of what its
-// sub-agents do can be seen over ACP, and a question of theirs would wait for ever.
+// before edits, commands and fetches. What its sub-agents do cannot be seen over ACP, and
+// their questions are lost there: gander listens to opencode's own server for that
+// (children.go). Where it cannot, the task tool is off. In mode ask the only sub-agent is one
+// that asks, too, and in mode plan the one that does not edit.
 //
 // # What is mended
 //
@@ -106,11 +108,16 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 		return nil, err
 	}
 	found.developer, found.models = len(p.Developer) > 0, p.Models
-	env, err := found.environment(s, sb.Info().Home, p.ModelAddr, p.ModelToken, rand.Text())
+	password := rand.Text()
+	var control *control
+	if ported, ok := sb.(sandbox.Ported); ok && !found.developer && reachable(ctx, ported) {
+		control, found.children = newControl(ported, p.WorkingDir, password), true
+	}
+	env, err := found.environment(s, sb.Info().Home, p.ModelAddr, p.ModelToken, password)
 	if err != nil {
 		return nil, err
 	}
-	c := newClient(p, sb, s.Env, a.Log)
+	c := newClient(p, sb, s.Env, control, a.Log)
 	p.Client, p.Capabilities.FS = c, acp.FileSystemCapability{} // its own tools never ask, and what it sends of an edit is for the sandbox
 	command := sandbox.Command{Args: append(slices.Clone(s.Command), "acp"), Env: env}
 	servers := acpagent.Developer(p, acp.EnvVariable{Name: sandbox.OutputVariable, Value: p.OutputAddr})
@@ -118,5 +125,6 @@ func (a *Agent) Open(ctx context.Context, sb sandbox.Sandbox, p sandbox.SessionP
 	if err != nil {
 		return nil, err
 	}
+	c.children.of(conv)
 	return &session{Session: conv, client: c, notices: found.notices()}, nil
 }

@@ -165,7 +165,7 @@ func (e *editor) RequestPermission(_ context.Context, r *acp.RequestPermissionRe
 
 func testClient(t *testing.T, e *editor) *client {
 	t.Helper()
-	return newClient(sandbox.SessionParams{WorkingDir: "/workspace", Client: e}, box{}, nil, slog.New(slog.DiscardHandler))
+	return newClient(sandbox.SessionParams{WorkingDir: "/workspace", Client: e}, box{}, nil, nil, slog.New(slog.DiscardHandler))
 }
 
 func tell(t *testing.T, c *client, updates ...string) {

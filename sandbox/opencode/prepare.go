@@ -33,6 +33,7 @@ type inside struct {
 	isolated     bool     // the sandbox decides what can be seen
 	models       []string // the endpoint's, besides the configured one
 	developer    bool     // gander's developer server has the tools
+	children     bool     // what sub-agents do can be seen
 }
 
 // prepare makes the directories that opencode is to find and looks at what is there.
@@ -103,6 +104,9 @@ func (in inside) config() (string, error) {
 	if permission, ok := c["permission"].(map[string]any); ok && !in.isolated {
 		delete(permission, "external_directory")
 	}
+	if in.children {
+		allowChildren(c)
+	}
 	if in.developer {
 		onlyDeveloper(c)
 	}
@@ -123,6 +127,24 @@ func (in inside) offer(c map[string]any) {
 		}
 		return
 	}
+}
+
+// askingChild is the sub-agent of mode ask.
+const askingChild = "general-ask"
+
+// allowChildren lets the modes start sub-agents that may do no more than they. Each asks first,
+// which gander answers when it listens; see children.go.
+func allowChildren(c map[string]any) {
+	agents, _ := c["agent"].(map[string]any)
+	ask, _ := agents["ask"].(map[string]any)
+	asking, _ := ask["permission"].(map[string]any)
+	agents["build"] = map[string]any{"permission": map[string]any{taskTool: map[string]string{"general": "ask", "explore": "ask"}}}
+	agents["plan"] = map[string]any{"permission": map[string]any{taskTool: map[string]string{"explore": "ask"}}}
+	agents[askingChild] = map[string]any{
+		"mode": "subagent", "permission": maps.Clone(asking),
+		"description": "General-purpose agent for researching complex questions and executing multi-step tasks. It asks before it edits files, runs commands or fetches pages.",
+	}
+	asking[taskTool] = map[string]string{askingChild: "ask"}
 }
 
 // serverTime is how long a call of the developer server may take, in milliseconds:

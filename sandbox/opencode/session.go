@@ -36,8 +36,18 @@ func (s *session) Prompt(ctx context.Context, prompt []acp.ContentBlock) (*acp.P
 		prompt = guard(prompt)
 	}
 	resp, err := s.Session.Prompt(ctx, prompt)
+	s.client.children.settle()
 	if err == nil && !known && resp.StopReason == acp.StopEndTurn && resp.Usage == nil {
 		return nil, errNothing
 	}
 	return resp, err
 }
+
+// Cancel implements sandbox.AgentSession.
+func (s *session) Cancel() error {
+	s.client.children.cancelled()
+	return s.Session.Cancel()
+}
+
+// CancelChild cancels the work of a sub-agent.
+func (s *session) CancelChild(id acp.SessionID) error { return s.client.children.cancelChild(id) }
