@@ -88,6 +88,8 @@ var table = map[string]row{
 	"TestOrchestratorInjected": {in(gooseLocal), in(gooseLocal)}, // agents of its own
 	"TestOrchestratorKilled":   {in(gooseLocal), in(gooseLocal)}, // agents of its own
 	"TestTasksAsChildSessions": {in(gooseLocal), all},
+	"TestChildrenOfAgents":     {in(gooseLocal), all},
+	"TestChildThatAsks":        {in(opencodeLocal), in(opencodeLocal, opencodeDocker)},
 	"TestSkills":               {in(opencodeLocal, gooseDocker), all},
 	"TestCanaries":             {in(gooseLocal), all},
 	"TestGitIsHidden":          {in(gooseLocal, gooseDocker), all},
