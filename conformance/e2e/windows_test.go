@@ -28,6 +28,7 @@ func TestWindows(t *testing.T) {
 	t.Run("exec", func(t *testing.T) { w.in(t).exec() })
 	t.Run("batch", func(t *testing.T) { w.in(t).batch() })
 	t.Run("commands", func(t *testing.T) { w.in(t).commands() })
+	t.Run("developer", func(t *testing.T) { w.in(t).developer() })
 }
 
 // windows is a prefix of wine's, with a home of gander's and a project.
@@ -103,7 +104,7 @@ func (w *windows) run(stdin string, args ...string) (stdout, stderr string, code
 // lf is a text with the line ends of this machine.
 func lf(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// A windowsEditor is an editor with gander as its agent.
+// A windowsEditor is an editor with gander as its agent, or a client with it as its server.
 type windowsEditor struct {
 	*harness.Peer
 	w *windows
@@ -112,8 +113,16 @@ type windowsEditor struct {
 // editor starts gander acp and greets it.
 func (w *windows) editor(args ...string) *windowsEditor {
 	w.t.Helper()
+	e := w.start(append([]string{"acp", "--log-level", "debug"}, args...)...)
+	e.ask("initialize", map[string]any{"protocolVersion": 1, "clientCapabilities": map[string]any{}}, nil)
+	return e
+}
+
+// start starts gander.
+func (w *windows) start(args ...string) *windowsEditor {
+	w.t.Helper()
 	p, err := harness.Start(harness.Launch{
-		Command: w.command(append([]string{"acp", "--log-level", "debug"}, args...)...), Dir: w.project, Environ: w.env,
+		Command: w.command(args...), Dir: w.project, Environ: w.env,
 		Mark: "windows-" + strings.ReplaceAll(w.t.Name(), "/", "-") + "-" + time.Now().Format("150405.000000"), Patience: patience,
 	})
 	if err != nil {
@@ -127,7 +136,6 @@ func (w *windows) editor(args ...string) *windowsEditor {
 			w.t.Logf("gander says: %s", p.Complaints())
 		}
 	})
-	e.ask("initialize", map[string]any{"protocolVersion": 1, "clientCapabilities": map[string]any{}}, nil)
 	return e
 }
 
@@ -320,6 +328,37 @@ func (w *windows) session() {
 	w.nothingOf(e.Mark, "the death of gander", nothing)
 	if out, complaints, code := w.run("", "sandbox", "gc"); code != 0 || !strings.Contains(out, "removed fake-"+id) {
 		t.Errorf("gander sandbox gc ends with %d: %s%s", code, out, complaints)
+	}
+}
+
+// developer has the file tools of the developer server find files by the names that Windows has.
+func (w *windows) developer() {
+	t := w.t
+	wine(t, w.dir, "wine", "cmd", "/c", `echo in the home> %USERPROFILE%\note.txt`)
+	e := w.start("mcp", "developer", "--log-level", "debug")
+	e.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}}, nil)
+	e.Tell("notifications/initialized", map[string]any{})
+	file := windowsPath(filepath.Join(w.project, "named.txt"))
+	for _, tt := range []struct {
+		words string
+		args  map[string]any
+	}{
+		{"", map[string]any{"command": "write", "path": file, "file_text": "by its drive"}},
+		{"by its drive", map[string]any{"command": "view", "path": "file:///" + filepath.ToSlash(file)}},
+		{"by its drive", map[string]any{"command": "view", "path": `\\?\` + file}},
+		{"by its drive", map[string]any{"command": "view", "path": strings.ToLower(file[:1]) + filepath.ToSlash(file[1:])}},
+		{"in the home", map[string]any{"command": "view", "path": `%USERPROFILE%\note.txt`}},
+		{"in the home", map[string]any{"command": "view", "path": `~\note.txt`}},
+		{"--root", map[string]any{"command": "write", "path": `%USERPROFILE%\other.txt`, "file_text": "x"}},
+		{"--root", map[string]any{"command": "write", "path": `\\server\share\x.txt`, "file_text": "x"}},
+	} {
+		r := e.Ask("tools/call", map[string]any{"name": "text_editor", "arguments": tt.args})
+		select {
+		case <-r.Done:
+		case <-time.After(patience):
+			t.Fatalf("%v is not answered", tt.args)
+		}
+		w.contains(encode(t, tt.args), string(r.Answer.Raw), tt.words)
 	}
 }
 
