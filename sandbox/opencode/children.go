@@ -444,9 +444,12 @@ func (k *children) asked(w *watch, c *child, raw json.RawMessage) {
 	if json.Unmarshal(raw, &a) != nil || a.ID == "" || acp.SessionID(a.SessionID) == k.own() {
 		return
 	}
-	ctx, done := context.WithCancel(w.ctx)
+	asker := w.ctx
 	if c != nil {
-		ctx, done = context.WithCancel(c.ctx)
+		asker = c.ctx
+	}
+	ctx, done := context.WithCancel(asker)
+	if c != nil {
 		k.mu.Lock()
 		c.questions[a.ID] = done
 		k.mu.Unlock()
