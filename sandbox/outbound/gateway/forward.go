@@ -107,7 +107,25 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.left = true
-	g.proxy.ServeHTTP(w, r)
+	g.proxy.ServeHTTP(eventFirst{w, c}, r)
+}
+
+// eventFirst sends the event of a failed call before the end of its answer: it does not
+// flush, so that the server sends what is left when the handler has returned.
+type eventFirst struct {
+	http.ResponseWriter
+	c *call
+}
+
+// Unwrap is for http.ResponseController.
+func (w eventFirst) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// FlushError sends what has been written, of an answer that is no failure.
+func (w eventFirst) FlushError() error {
+	if w.c.status >= 300 {
+		return nil
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 func (g *Gateway) begin(r *http.Request) *call {
@@ -230,6 +248,9 @@ func (g *Gateway) receive(res *http.Response) error {
 	res.Trailer = nil
 	if res.StatusCode < 300 {
 		g.finish.reason.Store(nil)
+	} else { // in chunks, whose end is sent after the event
+		res.Header.Del("Content-Length")
+		res.ContentLength = -1
 	}
 	c.body = &observedBody{res: res, finish: &g.finish, closer: res.Body}
 	c.body.r = countedReader{g.mask.body(res.Body, res.StatusCode < 300), &c.body.usage}

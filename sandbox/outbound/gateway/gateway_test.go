@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -448,6 +449,33 @@ func TestStatuses(t *testing.T) {
 			if e.Kind != tt.kind || e.Retry != tt.retry || e.Failures != attempt || e.Status != tt.status || !strings.Contains(e.Message, tt.message) {
 				t.Errorf("%d: event %+v", tt.status, e)
 			}
+		}
+	}
+}
+
+// TestFailureIsKnownBeforeItIsAnswered holds the event of each failure back for a moment: no agent may have
+// the whole answer before, or what it says then has no reason.
+func TestFailureIsKnownBeforeItIsAnswered(t *testing.T) {
+	for _, size := range []int{0, 20, 5000, 200_000} {
+		for _, chunked := range []bool{false, true} {
+			var d *door
+			d = upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				if !chunked {
+					w.Header().Set("Content-Length", strconv.Itoa(size))
+				}
+				d.events.mu.Lock()
+				time.AfterFunc(50*time.Millisecond, d.events.mu.Unlock)
+				w.WriteHeader(http.StatusUnauthorized)
+				_, _ = io.WriteString(w, strings.Repeat("x", size))
+			})
+			d.ask("{}")
+			if !d.events.mu.TryLock() {
+				t.Fatalf("%d bytes, chunked %v: the answer was there before its event", size, chunked)
+			}
+			if len(d.events.all) != 2 || d.events.all[1].Kind != gateway.BadKey {
+				t.Errorf("%d bytes, chunked %v: events %+v", size, chunked, d.events.all)
+			}
+			d.events.mu.Unlock()
 		}
 	}
 }
