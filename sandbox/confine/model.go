@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"gander.dev/gander/sandbox/outbound/gateway"
+	"gander.dev/gander/sandbox/rules/policy"
 )
 
 // OpenModel implements Terms: it opens the gateway of one session of an agent.
-func (w *Ways) OpenModel(way Way) (Model, error) {
-	p, err := w.Policy(way.WorkingDir)
-	if err != nil {
-		return nil, err
-	}
+func (w *Ways) OpenModel(way Way, p policy.Policy) (_ Model, err error) {
 	out := w.outlet(way)
+	w.mu.Lock()
+	out.model = &p.Model
+	w.mu.Unlock()
 	o := modelOptions(p.Model, out.meter, way.Leaks, way.Sent)
 	o.Budget = o.Budget.Within(way.Budget)
 	o.Retries = w.o.Retries != nil && w.o.Retries(way.Agent)

@@ -59,6 +59,8 @@ type outlet struct {
 	spent   string // the file of what the meter says; empty keeps nothing
 	book    *egress.Book
 	notices modelNotices
+	// model held for it last, under mu of Ways; nil before a way to the model was open.
+	model *policy.Model
 
 	keeping sync.Mutex // held while spent is written
 }
@@ -116,11 +118,7 @@ func modelOptions(p policy.Model, meter *gateway.Meter, leaks *Leaks, sent func(
 // OpenEgress implements Terms: it opens the way to the hosts that a project's policy
 // allows, and that the person has allowed for it. Where these are none it tells of what is
 // refused, and is no proxy, see Proxied.
-func (w *Ways) OpenEgress(way Way) (Egress, error) {
-	p, err := w.Policy(way.WorkingDir)
-	if err != nil {
-		return nil, err
-	}
+func (w *Ways) OpenEgress(way Way, p policy.Policy) (Egress, error) {
 	rules, err := egress.ParseRules(p.Network.Allow, p.Network.Presets)
 	if err != nil {
 		return nil, fmt.Errorf("policy.network: %w", err)

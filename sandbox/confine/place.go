@@ -127,7 +127,7 @@ func (p *Place) openWays() (err error) {
 		leaks.Look()
 	}
 	if !r.NoModel {
-		if p.Model, err = r.Terms.OpenModel(r.Way); err != nil {
+		if p.Model, err = r.Terms.OpenModel(r.Way, p.Policy.Policy); err != nil {
 			return err
 		}
 		p.doors = append(p.doors, sandbox.Door{Name: ModelDoor, Dial: p.Model.Dial})
@@ -135,7 +135,7 @@ func (p *Place) openWays() (err error) {
 	if r.Hosted {
 		return nil
 	}
-	if p.Egress, err = r.Terms.OpenEgress(r.Way); err != nil {
+	if p.Egress, err = r.Terms.OpenEgress(r.Way, p.Policy.Policy); err != nil {
 		return err
 	}
 	if Proxied(p.Egress) {

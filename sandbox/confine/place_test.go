@@ -40,14 +40,16 @@ func (f *fakeTerms) Policy(project string) (Policy, error) {
 	return Policy{Policy: f.policy, Mounts: []sandbox.Mount{{Path: "/granted"}}}, nil
 }
 
+func (f *fakeTerms) Canaries(string) string { return f.policy.Canaries }
+
 func (f *fakeTerms) Rules() *sandbox.Rules { return &sandbox.Rules{Own: "/own"} }
 
-func (f *fakeTerms) OpenModel(Way) (Model, error) {
+func (f *fakeTerms) OpenModel(Way, policy.Policy) (Model, error) {
 	f.note("open model")
 	return fakeWay{f, "model"}, nil
 }
 
-func (f *fakeTerms) OpenEgress(Way) (Egress, error) {
+func (f *fakeTerms) OpenEgress(Way, policy.Policy) (Egress, error) {
 	f.note("open egress")
 	return fakeWay{f, "egress"}, f.noWay
 }

@@ -11,6 +11,7 @@ import (
 
 	"gander.dev/gander/acp"
 	"gander.dev/gander/sandbox/outbound/gateway"
+	"gander.dev/gander/sandbox/rules/policy"
 	"gander.dev/gander/sessions"
 )
 
@@ -71,26 +72,31 @@ const DefaultCurrency = "USD"
 // Cost implements Terms: what a session has cost by the prices of policy.model; nil when none of its
 // calls had a price, or none can have one.
 func (w *Ways) Cost(id acp.SessionID, project string) *acp.Cost {
-	s, open := w.open(id)
-	if !open {
+	s, model := w.open(id)
+	if model == nil {
 		s, _ = w.readSpent(id) // who cannot read it says so with the next model call
+		p, err := w.Policy(project)
+		if err != nil {
+			return nil
+		}
+		model = &p.Model
 	}
-	p, err := w.Policy(project)
-	if err != nil || s.Calls == s.Unpriced && (s.Calls > 0 || len(p.Model.Prices) == 0) {
+	if s.Calls == s.Unpriced && (s.Calls > 0 || len(model.Prices) == 0) {
 		return nil
 	}
-	return &acp.Cost{Amount: s.Cost, Currency: cmp.Or(p.Model.Currency, DefaultCurrency)}
+	return &acp.Cost{Amount: s.Cost, Currency: cmp.Or(model.Currency, DefaultCurrency)}
 }
 
-// open returns what a session that is open has spent.
-func (w *Ways) open(id acp.SessionID) (s gateway.Spent, open bool) {
+// open returns what a session has spent whose way to the model is open, or was, and what holds
+// for that; nil for other sessions.
+func (w *Ways) open(id acp.SessionID) (gateway.Spent, *policy.Model) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	found := w.of[id]
-	if found == nil {
-		return s, false
+	if found == nil || found.model == nil {
+		return gateway.Spent{}, nil
 	}
-	return found.meter.Spent(), true
+	return found.meter.Spent(), found.model
 }
 
 // Spent implements Terms: what a session has spent, in words.

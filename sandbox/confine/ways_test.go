@@ -26,6 +26,8 @@ type settings struct{ policy policy.Policy }
 
 func (s settings) Policy(string) (Policy, error) { return Policy{Policy: s.policy}, nil }
 
+func (s settings) Canaries(string) string { return s.policy.Canaries }
+
 func (settings) Rules() *sandbox.Rules { return &sandbox.Rules{} }
 
 func (settings) OpenGateway(_ string, o gateway.Options) (*gateway.Gateway, error) {
@@ -114,7 +116,7 @@ func TestDecisionsAreHeard(t *testing.T) {
 	}
 	for _, ask := range []func(context.Context, string, int) egress.Answer{nil, func(context.Context, string, int) egress.Answer { return egress.Once }} {
 		heard, way.Ask = nil, ask
-		door, err := newWays(t.TempDir(), p).OpenEgress(way)
+		door, err := newWays(t.TempDir(), p).OpenEgress(way, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +139,7 @@ func TestDecisionsAreHeard(t *testing.T) {
 			t.Errorf("in words: %s", heard[0])
 		}
 	}
-	door, err := newWays(t.TempDir(), policy.Default()).OpenEgress(way)
+	door, err := newWays(t.TempDir(), policy.Default()).OpenEgress(way, policy.Default())
 	if err != nil || Proxied(door) || door.(sandbox.Road).Known(t.Context(), "b.example", 0) {
 		t.Errorf("where the policy is the model only: %v, %v", door, err)
 	}
@@ -155,7 +157,7 @@ func TestModelNoticesAreBounded(t *testing.T) {
 		Notice: func(_, text string) { told = append(told, text) },
 	}
 	for range 2 { // an agent that started again
-		model, err := w.OpenModel(way)
+		model, err := w.OpenModel(way, policy.Default())
 		if err != nil {
 			t.Fatal(err)
 		}

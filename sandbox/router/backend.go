@@ -318,12 +318,16 @@ func (s *session) adopt(b *backend, state sandbox.AgentState) bool {
 	return true
 }
 
-// apply sets what differs from the person's choices. choosing is held.
+// apply sets what differs from the person's choices, and has an agent that goes on with a
+// conversation of its own leave the mode of then for the one that is shown. choosing is held.
 func (b *backend) apply() error {
 	s := b.s
 	s.mu.Lock()
-	want := s.want.clone()
+	want, shown := s.want.clone(), s.known.Modes
 	s.mu.Unlock()
+	if want[acp.CategoryMode] == "" && shown != nil && b.conv.Resumed() && hasMode(b.conv.State().Modes, shown.CurrentModeID) {
+		want[acp.CategoryMode] = shown.CurrentModeID
+	}
 	for _, category := range want.order() { // the model first: the others may depend on it
 		value := want[category]
 		if value == "" {
@@ -339,6 +343,11 @@ func (b *backend) apply() error {
 		}
 	}
 	return nil
+}
+
+// hasMode reports whether an agent offers a mode. One without modes has nil.
+func hasMode(modes *acp.SessionModeState, mode string) bool {
+	return modes != nil && slices.ContainsFunc(modes.AvailableModes, func(m acp.SessionMode) bool { return m.ID == mode })
 }
 
 // set gives the agent one choice unless it has it already. choosing is held.

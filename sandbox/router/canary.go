@@ -19,7 +19,7 @@ type leaks struct {
 
 func newLeaks(s *session) *leaks {
 	o := confine.LeakOptions{Project: s.cwd, Also: s.dirs, Context: s.ctx, Notice: s.notice, Stop: s.halt, Spawn: s.spawn, Log: s.log}
-	o.Mode = confine.Canaries(s.r.opts.Terms, s.cwd)
+	o.Mode = s.r.opts.Terms.Canaries(s.cwd)
 	if rules := s.r.opts.Terms.Rules(); rules != nil {
 		o.Own = rules.Own
 	}

@@ -560,15 +560,19 @@ func (f *fakeTerms) Policy(project string) (p confine.Policy, err error) {
 	if f.policy != nil {
 		p, err = f.policy(project)
 	}
-	p.Canaries = cmp.Or(f.canaries, confine.CanariesOff)
+	p.Canaries = f.Canaries(project)
 	return p, err
 }
 
+func (f *fakeTerms) Canaries(string) string { return cmp.Or(f.canaries, confine.CanariesOff) }
+
 func (f *fakeTerms) Rules() *sandbox.Rules { return f.rules }
 
-func (f *fakeTerms) OpenModel(w confine.Way) (confine.Model, error) { return f.openModel(w) }
+func (f *fakeTerms) OpenModel(w confine.Way, _ policy.Policy) (confine.Model, error) {
+	return f.openModel(w)
+}
 
-func (f *fakeTerms) OpenEgress(w confine.Way) (confine.Egress, error) {
+func (f *fakeTerms) OpenEgress(w confine.Way, _ policy.Policy) (confine.Egress, error) {
 	if f.openEgress == nil {
 		return nil, nil
 	}

@@ -191,8 +191,7 @@ func equalOptions(a, b []acp.ConfigOption) bool {
 
 // setMode changes the mode: at the agent when it runs, else when it starts.
 func (s *session) setMode(ctx context.Context, mode string) error {
-	m := s.state().Modes
-	if m == nil || !slices.ContainsFunc(m.AvailableModes, func(a acp.SessionMode) bool { return a.ID == mode }) {
+	if !hasMode(s.state().Modes, mode) {
 		return acp.InvalidParams(fmt.Sprintf("there is no mode %q", mode), map[string]any{"modeId": mode})
 	}
 	return s.choose(ctx, acp.CategoryMode, mode)

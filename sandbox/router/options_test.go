@@ -104,6 +104,57 @@ func TestOptionsAreTheSameEverywhere(t *testing.T) {
 	}
 }
 
+// TestHandOverShowsTheModeThatHolds hands a thread over and back, to an agent that remembers the mode of its
+// own session: each prompt runs in the mode that the client was told last.
+func TestHandOverShowsTheModeThatHolds(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.other.state = modelState()
+		for _, a := range []*fakeAgent{r.agent, r.other} {
+			a.resumes = true
+			last := map[string]string{}
+			a.onTurn = func(_ context.Context, c *fakeConv, text string) (*acp.PromptResponse, error) {
+				last[c.id] = c.mode()
+				return &acp.PromptResponse{StopReason: acp.StopEndTurn}, nil
+			}
+			a.onOpen = func(_ context.Context, c *fakeConv) error {
+				if mode := last[c.id]; mode != "" && c.params.Mode == "" {
+					c.setMode(mode)
+				}
+				return nil
+			}
+		}
+	})
+	s := r.editor.NewSession(t, t.TempDir())
+	shown := ""
+	prompt := func(text string) {
+		t.Helper()
+		r.wantStop(t, s.SessionID, text, acp.StopEndTurn)
+		if want := "prompt " + text + " in mode " + shown; r.journal.count(want) != 1 {
+			t.Errorf("want %q: %q", want, r.journal.all())
+		}
+	}
+	set := func(option, value string) {
+		t.Helper()
+		_, after, _ := strings.Cut(r.mustSet(t, s.SessionID, option, value), "mode=")
+		shown, _, _ = strings.Cut(after, " ")
+	}
+	set("mode", "approve")
+	prompt("one")
+	set("agent", "swan")
+	prompt("two")
+	set("agent", "duck")
+	prompt("three")
+	set("mode", "auto")
+	prompt("four")
+	set("agent", "swan")
+	set("mode", "approve")
+	prompt("five")
+	set("agent", "duck")
+	prompt("six")
+	set("agent", "swan")
+	prompt("seven")
+}
+
 func TestOptionsThatDoNotExist(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.open(t)

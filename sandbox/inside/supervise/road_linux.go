@@ -34,6 +34,7 @@ type road struct {
 	// mu guards what follows.
 	mu       sync.Mutex
 	names    addresses[string]
+	known    map[string]time.Time // when the host last said that it knows a name
 	routes   addresses[route]
 	loopback []netip.AddrPort // of the host itself, that may be reached
 	asked    time.Time        // when they were
@@ -51,8 +52,9 @@ const (
 	// maxRoad bounds the connections that a road carries at once; further ones wait in the
 	// listener's queue.
 	maxRoad = 2048
-	// loopbackAge bounds how long the answer counts which addresses of the host may be reached.
-	loopbackAge = time.Second
+	// knownAge bounds how long the host's answers count: that it knows a name, and which of its
+	// own addresses may be reached. It decides about each connection in any case.
+	knownAge = time.Second
 )
 
 // addresses gives each of the things that were used last an address below a prefix.
@@ -122,7 +124,7 @@ func (c *client) openRoad() error {
 	port := listener.Addr().(*net.TCPAddr).Port
 	r := &road{
 		c: c, listener: listener, port: uint16(port), bufs: buffers{size: roadBuffer},
-		names: newAddresses[string]("127.64.0.0", maxNames), routes: newAddresses[route]("127.96.0.0", maxRoutes),
+		names: newAddresses[string]("127.64.0.0", maxNames), known: map[string]time.Time{}, routes: newAddresses[route]("127.96.0.0", maxRoutes),
 	}
 	led := l.closure != nil && l.closure.filter().Connect
 	if r.resolver, err = newResolver(func(name string) (netip.Addr, bool) { return r.find(name, led) }); err != nil {
@@ -160,13 +162,22 @@ func (r *road) ask(question header) (answer header, err error) {
 	return answer, err
 }
 
-// find is the address of a name, if the host knows it.
+// find returns the address of a name, if the host knows it.
 func (r *road) find(name string, led bool) (netip.Addr, bool) {
-	if _, err := r.ask(header{Stream: knownStream, Host: name}); err != nil || !led {
-		return netip.Addr{}, false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if time.Since(r.known[name]) > knownAge {
+		r.mu.Unlock()
+		_, err := r.ask(header{Stream: knownStream, Host: name})
+		r.mu.Lock()
+		if err != nil || !led {
+			return netip.Addr{}, false
+		}
+		if len(r.known) >= maxNames {
+			clear(r.known)
+		}
+		r.known[name] = time.Now()
+	}
 	return r.names.at(name), true
 }
 
@@ -209,7 +220,7 @@ func (r *road) allowed(addr netip.Addr, port uint16) netip.AddrPort {
 		addr = map[bool]netip.Addr{true: netip.MustParseAddr("127.0.0.1"), false: netip.IPv6Loopback()}[addr.Is4()]
 	}
 	r.mu.Lock()
-	known, old := r.loopback, time.Since(r.asked) > loopbackAge
+	known, old := r.loopback, time.Since(r.asked) > knownAge
 	r.mu.Unlock()
 	if old {
 		answer, err := r.ask(header{Stream: loopbackStream})

@@ -116,10 +116,10 @@ func (f *finder) look() {
 	}
 }
 
-// escape is a path as a pattern for itself.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
+// escape returns a path as a pattern for itself.
+func escape(path string) string { return escapes.Replace(path) }
+
+var escapes = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // roots are the directories of a row. Those below the home are so under its real name.
 func (f *finder) roots(r row) (roots []string) {

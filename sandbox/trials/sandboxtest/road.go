@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,7 +86,8 @@ func testRoad(t *testing.T, d sandbox.Driver, owner int) {
 	})
 	t.Cleanup(func() { _ = door.Close() })
 	spec := Spec(t, owner)
-	spec.Road, spec.Rules = door, &sandbox.Rules{Own: "/nowhere/.gooseignore"}
+	counted := &countedRoad{Door: door}
+	spec.Road, spec.Rules = counted, &sandbox.Rules{Own: "/nowhere/.gooseignore"}
 	sb := Create(t, d, spec)
 	if !sb.Info().Isolated {
 		t.Skip("the network is not closed off here")
@@ -158,6 +160,13 @@ def serve(host, port):
 			}
 		})
 	}
+	t.Run("the host is asked about a name once a second", func(t *testing.T) {
+		p := StartCommand(t, sb, sandbox.Command{Args: []string{"python3", "-c", roadScript + `print(len({socket.gethostbyname("once.wild.example") for i in range(100)}))`}, Env: Env()})
+		got, errs := readAll(t, p.Stdout()), readAll(t, p.Stderr())
+		if asked := counted.once.Load(); strings.TrimSpace(got) != "1" || asked == 0 || asked > 50 {
+			t.Errorf("%q %s, asked %d times", got, errs, asked)
+		}
+	})
 	t.Run("many at once", func(t *testing.T) {
 		const many = `
 ss = [socket.create_connection(("any.example", 5000 + i % 7), 60) for i in range(1000)]
@@ -186,6 +195,19 @@ print(sum(s.recv(99).startswith(b"X from") for s in ss))
 			t.Errorf("not said: %s, only %s", want, strings.Join(notices, "\n"))
 		}
 	}
+}
+
+// countedRoad counts how often it is asked about once.wild.example.
+type countedRoad struct {
+	*egress.Door
+	once atomic.Int64
+}
+
+func (r *countedRoad) Known(ctx context.Context, name string, port int) bool {
+	if name == "once.wild.example" {
+		r.once.Add(1)
+	}
+	return r.Door.Known(ctx, name, port)
 }
 
 // echoFrom answers in upper case, with the address that was connected to.

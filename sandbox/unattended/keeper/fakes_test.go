@@ -393,16 +393,18 @@ func (f *fakeTerms) Policy(string) (confine.Policy, error) {
 	return confine.Policy{Policy: policy.Policy{Git: policy.GitWarn, Canaries: f.canaries, Network: policy.Network{Ask: f.ask}}}, nil
 }
 
+func (f *fakeTerms) Canaries(string) string { return f.canaries }
+
 func (f *fakeTerms) Rules() *sandbox.Rules { return f.rules }
 
-func (f *fakeTerms) OpenModel(way confine.Way) (confine.Model, error) {
+func (f *fakeTerms) OpenModel(way confine.Way, _ policy.Policy) (confine.Model, error) {
 	if f.openModel != nil {
 		f.openModel(way)
 	}
 	return fakeModel{}, nil
 }
 
-func (f *fakeTerms) OpenEgress(way confine.Way) (confine.Egress, error) {
+func (f *fakeTerms) OpenEgress(way confine.Way, _ policy.Policy) (confine.Egress, error) {
 	if f.openEgress == nil {
 		return nil, nil
 	}

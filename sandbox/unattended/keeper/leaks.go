@@ -21,7 +21,7 @@ type leaks struct {
 func (k *keeper) newLeaks() *leaks {
 	project := k.asked().Workspace
 	o := confine.LeakOptions{
-		Mode: confine.Canaries(k.o.Terms, project), Project: project, Context: k.life, Log: k.log,
+		Mode: k.o.Terms.Canaries(project), Project: project, Context: k.life, Log: k.log,
 		Notice: func(_, text string) { k.remark(text) },
 		Stop:   k.leaked,
 		Spawn:  func(f func()) { go f() }, // ends with life, or after a sentence

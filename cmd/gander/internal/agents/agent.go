@@ -172,7 +172,7 @@ func modelIn(options []acp.ConfigOption) string {
 
 func testAgent(ctx context.Context, a *cli.App, ag sandbox.Agent, driver string, asJSON bool) error {
 	w := wire.New(a)
-	model, err := w.Ways.OpenModel(confine.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.Log.Warn(text) }})
+	model, err := w.Ways.OpenModel(confine.Way{Agent: ag.Name(), Context: ctx, Notice: func(_, text string) { a.Log.Warn(text) }}, a.Config.Policy)
 	if err != nil {
 		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}

@@ -94,10 +94,11 @@ func lookAhead(ctx context.Context, a *cli.App, w *wire.Wiring) (stop func()) {
 			a.Log.Warn("sessions cannot be opened yet: " + err.Error())
 		}
 	}
-	missing(ctx, missingAgent(ctx, w)) // asks nobody else
 	ctx, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
 	looking.Go(func() {
+		here := context.WithoutCancel(ctx) // it asks nobody else
+		missing(here, missingAgent(here, w))
 		asking, done := context.WithTimeout(ctx, lookAheadTime)
 		defer done()
 		missing(ctx, missingSandbox(asking, w))

@@ -16,11 +16,13 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
 	"gander.dev/gander/cmd/gander/internal/install"
+	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/sandbox/team/plugins"
 )
 
@@ -125,7 +127,7 @@ func fetch(ctx context.Context, a *cli.App, spec string) (from, source string, d
 	cmd := exec.CommandContext(ctx, npm, "pack", "--ignore-scripts", "--pack-destination", dir, "--", spec)
 	var said strings.Builder
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, install.NPMEnvironment(a), &said
-	if err := cmd.Run(); err != nil {
+	if err := show.During(a, "fetching "+spec, 3*time.Second, cmd.Run); err != nil {
 		done()
 		return "", "", func() {}, fmt.Errorf("npm could not fetch %s (%w): %s; see whether the name and the version are right, or download the archive and name it", spec, err, cli.OneLine(said.String()))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
@@ -94,7 +95,7 @@ func execInSandbox(ctx context.Context, a *cli.App, args []string, f execFlags) 
 		wanted = append(wanted, s)
 	}
 	var leak atomic.Bool
-	in, done, err := wire.OpenSandbox(ctx, a, wire.Place{
+	in, done, err := openSandbox(ctx, a, wire.Place{
 		Driver: f.sandbox, CWD: cwd, Name: f.name, Purpose: "exec", Leaked: func() { leak.Store(true) },
 	})
 	if err != nil {
@@ -120,6 +121,15 @@ func execInSandbox(ctx context.Context, a *cli.App, args []string, f execFlags) 
 		return &cli.ExitError{Code: cli.ExitPermission, Err: fmt.Errorf("the command was ended: %s; see gander policy show", confine.SayLeaked)}
 	}
 	return err
+}
+
+// openSandbox opens a sandbox, and shows on a terminal that it does.
+func openSandbox(ctx context.Context, a *cli.App, p wire.Place) (in *confine.Place, done func(), err error) {
+	err = show.During(a, "starting a sandbox", 3*time.Second, func() (err error) {
+		in, done, err = wire.OpenSandbox(ctx, a, p)
+		return err
+	})
+	return in, done, err
 }
 
 // openPorts opens ports of a sandbox at this machine's loopback, and says where.

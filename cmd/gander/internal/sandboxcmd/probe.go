@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
@@ -117,7 +119,7 @@ func probeSandbox(ctx context.Context, a *cli.App, f probeFlags) error {
 	if !f.asJSON {
 		o.Done = func(r probe.Result) { printProbe(a, a.Out, r) }
 	}
-	report, err := probe.Run(ctx, o)
+	report, err := runProbe(ctx, a, o)
 	if errors.Is(err, probe.ErrUnknown) {
 		return cli.UsageError("%v; gander sandbox probe --list has them all", err)
 	}
@@ -134,6 +136,18 @@ func probeSandbox(ctx context.Context, a *cli.App, f probeFlags) error {
 		err = &cli.ExitError{Code: cli.ExitFailed, Err: fmt.Errorf("%d of %d attempts got out of the %s sandbox (%s)", p.Escaped, len(report.Results), report.Driver, report.Isolation)}
 	}
 	return err
+}
+
+// runProbe runs the attempts, and shows that where they are not printed one by one.
+func runProbe(ctx context.Context, a *cli.App, o probe.Options) (report *probe.Report, err error) {
+	if o.Done != nil {
+		return probe.Run(ctx, o)
+	}
+	err = show.During(a, "trying to get out", 2*time.Minute, func() (err error) {
+		report, err = probe.Run(ctx, o)
+		return err
+	})
+	return report, err
 }
 
 // printProbe prints one case when it is there: a whole run takes a minute.

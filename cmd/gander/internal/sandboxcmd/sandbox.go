@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/drivers/registry"
@@ -141,7 +142,11 @@ func sandboxGC(a *cli.App) *cobra.Command {
 		Example: "  gander sandbox gc\n  gander sandbox gc --caches",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			removed, err := wire.ClearAway(cmd.Context(), a, wire.New(a), all)
+			var removed []string
+			err := show.During(a, "clearing away", 0, func() (err error) {
+				removed, err = wire.ClearAway(cmd.Context(), a, wire.New(a), all)
+				return err
+			})
 			for _, id := range removed {
 				fmt.Fprintln(a.Out, "removed", id)
 			}
@@ -203,7 +208,7 @@ func showStatus(ctx context.Context, a *cli.App, p wire.Place, asJSON bool) erro
 		return err
 	}
 	p.Name, p.Purpose = "status-"+wire.RandomName(), "status"
-	in, done, err := wire.OpenSandbox(ctx, a, p)
+	in, done, err := openSandbox(ctx, a, p)
 	if err != nil {
 		return err
 	}

@@ -235,7 +235,8 @@ func uninstall(ctx context.Context, a *cli.App, list []belonging, yes bool) erro
 		if b.remove == nil {
 			continue
 		}
-		if err := b.remove(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := show.During(a, "removing "+b.Name, 0, func() error { return b.remove(ctx) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("%s stays: %w", b.Name, err))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gander.dev/gander/cmd/gander/internal/cli"
+	"gander.dev/gander/cmd/gander/internal/show"
 	"gander.dev/gander/cmd/gander/internal/wire"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
@@ -226,7 +227,13 @@ func installRepository(ctx context.Context, a *cli.App, store skills.Store, text
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	archive := filepath.Join(dir, strings.TrimSuffix(path.Base(cmp.Or(r.folder, r.url.Path)), ".git")+".tar")
-	if err := r.fetch(ctx, a, archive); err != nil {
+	fetch := func() error { return r.fetch(ctx, a, archive) }
+	if r.url.Scheme == "ssh" { // which may ask for a passphrase
+		err = fetch()
+	} else {
+		err = show.During(a, "fetching "+r.String(), 5*time.Second, fetch)
+	}
+	if err != nil {
 		return skills.Skill{}, fmt.Errorf("%s: %w", r, err)
 	}
 	return store.InstallFrom(archive, r.String(), id)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"gander.dev/gander/cmd/gander/internal/config"
 	"gander.dev/gander/sandbox/rules/project"
@@ -70,8 +71,13 @@ func (a *Authorities) read(dir, state string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxAuthorities {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxAuthorities {
 		return fmt.Errorf("it is no regular file of at most %d bytes", maxAuthorities)
+	}
+	if last, ok := lastRead.Load(real); ok && last.(authorityFile).is(info) {
+		a.text = last.(authorityFile).text
+		return nil
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxAuthorities))
 	if err != nil {
@@ -81,7 +87,23 @@ func (a *Authorities) read(dir, state string) error {
 	if len(a.text) == 0 {
 		return errors.New("there is no certificate in it")
 	}
+	lastRead.Store(real, authorityFile{info, a.text})
 	return nil
+}
+
+// lastRead has an authorityFile for each path: a system's bundle takes 10 ms to read, several
+// variables name it, and agents are looked up often.
+var lastRead sync.Map
+
+// authorityFile holds the certificates of a file as it was.
+type authorityFile struct {
+	info os.FileInfo
+	text []byte
+}
+
+// is reports whether a file is the one that was read, and has not changed since.
+func (f authorityFile) is(info os.FileInfo) bool {
+	return os.SameFile(f.info, info) && f.info.Size() == info.Size() && f.info.ModTime().Equal(info.ModTime())
 }
 
 // certificatesIn returns the certificates of a text, and nothing else of it.

@@ -47,6 +47,10 @@ func TestFindAuthorities(t *testing.T) {
 			}
 		})
 	}
+	write(good, cert) // read before
+	if a := (Authorities{Path: good}); a.read(dir, filepath.Join(home, "state")) != nil || !bytes.Equal(a.text, cert) {
+		t.Errorf("of a file that has changed %q", a.text)
+	}
 	if err := os.Symlink(good, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}

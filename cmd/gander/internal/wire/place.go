@@ -158,12 +158,8 @@ func permits(d sandbox.Denial) string {
 // leaksOf looks at what a command of gander's own sends out, also to hosts that are allowed
 // while it runs. stop ends the command.
 func leaksOf(ctx context.Context, a *cli.App, w *Wiring, p Place, stop func()) *confine.Leaks {
-	bounds, err := w.Policy(p.CWD)
-	if err != nil {
-		return nil // the error is said when the place is opened
-	}
 	return confine.NewLeaks(confine.LeakOptions{
-		Mode: bounds.Canaries, Project: p.CWD, Own: w.Rules().Own, Context: ctx, Log: a.Log,
+		Mode: w.Canaries(p.CWD), Project: p.CWD, Own: w.Rules().Own, Context: ctx, Log: a.Log,
 		Notice: func(_, text string) { a.Log.Warn(text) },
 		Stop: func(why string) {
 			a.Log.Error(why + " The command was ended (policy.canaries: stop).")

@@ -77,6 +77,15 @@ func (w *Wiring) Policy(dir string) (confine.Policy, error) {
 	return p, nil
 }
 
+// Canaries implements confine.Settings.
+func (w *Wiring) Canaries(dir string) string {
+	cfg, err := w.Config().ForProject(dir)
+	if err != nil {
+		return confine.CanariesStop
+	}
+	return cfg.EffectivePolicy().Canaries
+}
+
 // GitSettings returns the person's settings of git that count in sandboxes of a project.
 func GitSettings(cfg *config.Config, dir string) gitconfig.Settings {
 	return gitconfig.Read(gitconfig.Options{Variable: os.Getenv, Project: dir, Writable: []string{dir, cfg.Home}})
