@@ -108,19 +108,13 @@ func namesIn(path string) (names []string) {
 	return names
 }
 
-// Resolve is an absolute path without links of something that a sandbox is to show. It fails
+// Resolve returns the absolute path without links of something that a sandbox is to show. It fails
 // when a link on the way is in one of the directories that the sandbox can write: who writes
 // there would choose what of the machine is shown.
 func Resolve(path string, writable []string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
-	}
-	var dirs []string
-	for _, dir := range writable {
-		if real, err := filepath.EvalSymlinks(dir); dir != "" && err == nil {
-			dirs = append(dirs, real)
-		}
 	}
 	at := filepath.VolumeName(path) + string(filepath.Separator)
 	names := namesIn(path[len(filepath.VolumeName(path)):])
@@ -135,8 +129,8 @@ func Resolve(path string, writable []string) (string, error) {
 			at = next
 			continue
 		}
-		for _, dir := range dirs {
-			if Below(at, dir) {
+		for _, dir := range writable {
+			if real, err := filepath.EvalSymlinks(dir); dir != "" && err == nil && Below(at, real) {
 				return "", fmt.Errorf("%s is a link in %s, which the sandbox can write, so that what runs there would choose what it leads to; name what is meant itself", next, dir)
 			}
 		}

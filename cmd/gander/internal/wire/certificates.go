@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -79,14 +80,14 @@ func (a *Authorities) read(dir, state string) error {
 		a.text = last.(authorityFile).text
 		return nil
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxAuthorities))
-	if err != nil {
+	text := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, text); err != nil {
 		return err
 	}
-	a.text = certificatesIn(text)
-	if len(a.text) == 0 {
+	if text = certificatesIn(text); len(text) == 0 {
 		return errors.New("there is no certificate in it")
 	}
+	a.text = text
 	lastRead.Store(real, authorityFile{info, a.text})
 	return nil
 }
@@ -107,11 +108,12 @@ func (f authorityFile) is(info os.FileInfo) bool {
 }
 
 // certificatesIn returns the certificates of a text, and nothing else of it.
-func certificatesIn(text []byte) (only []byte) {
+func certificatesIn(text []byte) []byte {
+	all := bytes.NewBuffer(make([]byte, 0, len(text)))
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" || block.Type == "TRUSTED CERTIFICATE" {
-			only = append(only, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+			_ = pem.Encode(all, &pem.Block{Type: block.Type, Bytes: block.Bytes}) // to memory
 		}
 	}
-	return only
+	return all.Bytes()
 }
