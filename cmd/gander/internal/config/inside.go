@@ -24,9 +24,10 @@ var windowsNames = []string{
 	"PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "COMMONPROGRAMFILES", "PROGRAMDATA", "TEMP", "TMP",
 }
 
-// impatience has npm and pnpm try again soon, or give up: by themselves they wait for 70 seconds
-// until they say that there is no such host.
-var impatience = []string{"npm_config_fetch_retry_mintimeout=250", "npm_config_fetch_retry_maxtimeout=750"}
+// npmSettings have npm and pnpm try again soon, or give up: by themselves they wait for 70 seconds
+// until they say that there is no such host. They do not look for newer versions of themselves
+// with commands that need no network.
+var npmSettings = []string{"npm_config_fetch_retry_mintimeout=250", "npm_config_fetch_retry_maxtimeout=750", "npm_config_update_notifier=false"}
 
 // InsideEnvironment is what every program in a sandbox starts from, as
 // "NAME=value": a PATH of directories that are visible inside, language and time
@@ -44,7 +45,7 @@ func (c *Config) insideEnvironment(system string) []string {
 		tools := c.FindToolchains()
 		env = append(env, "PATH="+strings.Join(c.insidePath(tools), ":"), "USER=agent", "LOGNAME=agent", "SHELL="+shellInside())
 		env = append(env, "UV_LINK_MODE=copy") // its cache is another mount than the project
-		env = slices.Concat(env, tools.Env, c.FindToolSettings().Env, impatience)
+		env = slices.Concat(env, tools.Env, c.FindToolSettings().Env, npmSettings)
 	}
 	for _, name := range names {
 		if v := c.env[name]; v != "" {

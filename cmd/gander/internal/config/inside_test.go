@@ -26,7 +26,7 @@ func TestInsideEnvironment(t *testing.T) {
 	}{
 		"linux": {
 			environ("PATH=/home/me/bin:/opt/x/bin:/usr/bin"),
-			[]string{"LANG=de_DE.UTF-8", "LOGNAME=agent", "PATH=/opt/x/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin", "SHELL=" + shellInside(), "TERM=dumb", "USER=agent", "UV_LINK_MODE=copy", impatience[0], impatience[1]},
+			[]string{"LANG=de_DE.UTF-8", "LOGNAME=agent", "PATH=/opt/x/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin", "SHELL=" + shellInside(), "TERM=dumb", "USER=agent", "UV_LINK_MODE=copy", npmSettings[0], npmSettings[1], npmSettings[2]},
 		},
 		"windows": {
 			environ(`PATH=C:\Windows\system32;D:\tools`, "PATHEXT=.EXE;.CMD", `SYSTEMROOT=C:\Windows`, `COMSPEC=C:\Windows\system32\cmd.exe`),
