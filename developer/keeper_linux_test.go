@@ -35,7 +35,8 @@ func TestKeptByKernel(t *testing.T) {
 			{"jobs", `{"action":"start","command":"awk 1 $(echo terces. | rev); true"}`, "", "job-1"},
 			{"jobs", `{"action":"wait","id":"job-1"}`, "", "Permission denied"},
 			{"shell", `{"command":"unshare -r true"}`, "", "--enforce off"},
-			{"shell", `{"command":"echo 'sudo: The \"no new privileges\" flag is set, which prevents sudo from running as root.' >&2; false"}`, "", "Run it in a terminal"},
+			{"shell", `{"command":"echo 'sudo: The \"no new privileges\" flag is set, which prevents sudo from running as root.' >&2; false"}`, "", "--enforce off"},
+			{"shell", `{"command":"su nobody -c true </dev/null || false"}`, "", "--enforce off"},
 			{"shell", `{"command":"true"}`, "/", "--enforce auto"},
 		} {
 			result, err := set.Call(t.Context(), tt.tool, Call{Arguments: []byte(tt.arguments), WorkingDir: tt.where})

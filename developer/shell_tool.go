@@ -5,13 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
+	"gander.dev/gander/developer/guard"
 	"gander.dev/gander/developer/shell"
 	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/inside/supervise"
@@ -170,20 +175,31 @@ func exitNote(r shell.Result, timeout time.Duration) string {
 // needsNamespaces are the words of programs that cannot make namespaces or mounts.
 var needsNamespaces = regexp.MustCompile(`(?i)new namespace|user namespace|unshare(?: failed)?: |cannot clone: |no usable sandbox|(?m:^)mount: .*(?:permission denied|not permitted)|cannot change root directory`)
 
-// needsPrivileges are the words of set-uid programs that have not become another user.
+// needsPrivileges are the words of set-uid programs that have not become another user and
+// say so. Others (su) take it for a wrong password.
 var needsPrivileges = regexp.MustCompile(`(?i)no new privileges|effective uid is not 0|must be (?:setuid root|suid|superuser)`)
 
 // keptNote says why a command failed when it is for what holding commands, or the kernel's
 // keeping of rules, takes.
-func keptNote(run *shell.Runner, r shell.Result) string {
+func keptNote(run *shell.Runner, command string, r shell.Result) string {
 	switch text := r.Merged.Shown; {
-	case r.Code == 0:
-	case needsPrivileges.MatchString(text):
-		return "Set-uid programs (sudo, su, mount) do not work in the shell tool, not with --enforce off either: what they start could not be ended with the command. Run it in a terminal."
-	case run.KeepsRules() && needsNamespaces.MatchString(text):
+	case r.Code == 0 || !run.KeepsRules():
+	case needsPrivileges.MatchString(text) || slices.ContainsFunc(guard.Programs(command), isSetUID):
+		return "Set-uid programs (sudo, su, mount) do not work while the kernel keeps .gooseignore; a server started with --enforce off permits them."
+	case needsNamespaces.MatchString(text):
 		return "Namespaces and mounts of one's own do not work while the kernel keeps .gooseignore; a server started with --enforce off permits them."
 	}
 	return ""
+}
+
+// isSetUID reports whether a program runs as the owner of its file, or with its group's rights.
+func isSetUID(program string) bool {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0
 }
 
 // leftNote says what a command left running.

@@ -50,7 +50,7 @@ func shellTool(r *shell.Runner, s *Spaces) Tool {
 			if err != nil {
 				return Result{}, shellError(ctx, err)
 			}
-			return classicShellResult(res, command, keptNote(r, res)), nil
+			return classicShellResult(res, command, keptNote(r, command.Line, res)), nil
 		},
 	}
 }

@@ -77,7 +77,7 @@ func currentShellTool(r *shell.Runner, s *Spaces) Tool {
 			if err != nil {
 				return currentFailure(shellError(ctx, err).Error()), nil
 			}
-			return currentShellResult(res, command, keptNote(r, res))
+			return currentShellResult(res, command, keptNote(r, command.Line, res))
 		},
 	}
 }

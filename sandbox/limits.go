@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"gander.dev/gander/sandbox/rules/policy"
@@ -36,7 +37,12 @@ const (
 // A Limited sandbox knows which of its bounds were met.
 type Limited interface {
 	// Exceeded says, in sentences, which bounds stopped something so far.
-	Exceeded() []string
+	Exceeded(ctx context.Context) []string
+}
+
+// TooMuchMemory says why n processes were killed.
+func TooMuchMemory(n int64, bound string) string {
+	return fmt.Sprintf("%d processes were killed because the sandbox needed more memory than its bound of %s; policy.limits.memory sets it", n, bound)
 }
 
 // A Counted sandbox is one for whose processes the kernel keeps a common account, which

@@ -137,6 +137,9 @@ const DeniedByPlace = "project"
 // is a directory of.
 const WholeRepository = `"policy": {"project": "repository"}`
 
+// NoSandbox is the setting by which there is no sandbox.
+const NoSandbox = `"sandbox": {"driver": "off"}`
+
 // DeniedByGit is the Rule of a denial of git's objects, which keep content of closed
 // files.
 const DeniedByGit = "policy.git"

@@ -155,7 +155,7 @@ path() { for d; do printf '%s:' ~/"$d" >> ~/../path; done; }
 `
 
 func TestEverydayGit(t *testing.T) {
-	usertest.Run(t, usertest.Options{Tests: "^TestEverydayGitInside$|^TestGitStepsInside$|^TestRoadsInside$"})
+	usertest.Run(t, usertest.Options{Tests: "^TestEverydayGitInside$|^TestGitStepsInside$|^TestRoadsInside$|^TestRefusalsInside$"})
 }
 
 func TestEverydayTools(t *testing.T) {

@@ -57,6 +57,25 @@ func (c *checker) script(text string, depth int) error {
 	return c.scan(text)
 }
 
+// Programs returns the programs that a command line calls, as it names them: none when no
+// shell could parse it.
+func Programs(command string) (names []string) {
+	if len(command) > maxParsed || nesting(command) > maxNesting {
+		return nil
+	}
+	tree, err := syntax.NewParser().Parse(strings.NewReader(command), "")
+	if err != nil {
+		return nil
+	}
+	syntax.Walk(tree, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			names = append(names, call.Args[0].Lit())
+		}
+		return true
+	})
+	return names
+}
+
 // nesting returns how deep brackets are within each other, at most.
 func nesting(text string) int {
 	depth, most := 0, 0

@@ -93,6 +93,7 @@ type fakeDriver struct {
 	weaker   []string
 	kept     sandbox.Enforcement
 	isolated bool
+	exceeded []string      // bounds that were met
 	holdErr  error         // of Hold
 	short    bool          // a hold is over before it is released
 	released func()        // when not nil, called as a hold is released
@@ -143,6 +144,8 @@ type fakeSandbox struct {
 	marks   sandbox.Mark
 	started []sandbox.Command
 }
+
+func (s *fakeSandbox) Exceeded(context.Context) []string { return s.d.exceeded }
 
 func (s *fakeSandbox) Info() sandbox.Info {
 	return sandbox.Info{

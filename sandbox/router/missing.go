@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"gander.dev/gander/acp"
+	"gander.dev/gander/sandbox"
 	"gander.dev/gander/sandbox/confine"
 )
 
@@ -12,7 +13,7 @@ import (
 const maxLooked = 64 << 10
 
 // lacks tells the person of programs that a command did not find in the sandbox although the machine
-// has them, and of arguments that were too long, each once. update is the last one of a tool call.
+// has them, of arguments that were too long, and of bounds of the policy that were met, each once. update is the last one of a tool call.
 func (r *relay) lacks(update json.RawMessage) {
 	u := readToolUpdate(update)
 	if !u.final() || r.b.sb == nil {
@@ -25,5 +26,12 @@ func (r *relay) lacks(update json.RawMessage) {
 	}
 	for _, why := range m.Say(r.b.sb.Info()) {
 		r.s.spawn(func() { r.s.notice("info", why.Error()) }) // which takes mu
+	}
+	if limited, ok := r.b.sb.(sandbox.Limited); ok {
+		r.s.spawn(func() {
+			for _, sentence := range limited.Exceeded(r.s.now) {
+				r.s.notice("warning", sentence)
+			}
+		})
 	}
 }

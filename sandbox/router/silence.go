@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"gander.dev/gander/acp"
@@ -88,8 +89,31 @@ func (b *backend) waitedFor(tool string) string {
 	switch {
 	case ok:
 		return "the model"
-	case tool != "":
-		return "the tool " + confine.Printable(tool)
+	case tool == "":
+		return b.agent.Name()
 	}
-	return b.agent.Name()
+	name := "the tool " + confine.Printable(tool)
+	if v := b.s.servers.ofTool(tool); v != nil {
+		name += " of the MCP server " + confine.Printable(v.Name)
+	}
+	return name
+}
+
+// ofTool returns the server that a tool is of, by the name that agents give it: the server's,
+// underscores, and the tool's. It is nil for tools of the agent's own.
+func (m *servers) ofTool(tool string) (of *server) {
+	plain := func(name string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '_'
+		}, strings.ToLower(name))
+	}
+	for _, v := range m.all {
+		if strings.HasPrefix(plain(tool), plain(v.Name)+"_") && (of == nil || len(v.Name) > len(of.Name)) {
+			of = v
+		}
+	}
+	return of
 }

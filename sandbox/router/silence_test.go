@@ -45,3 +45,24 @@ func TestSilence(t *testing.T) {
 		t.Errorf("the notice is open: %s", r.said(id))
 	}
 }
+
+// TestServerOfTool finds the server of a tool by the names that agents give it.
+func TestServerOfTool(t *testing.T) {
+	m := &servers{}
+	for _, name := range []string{"db", "db_main", "My Files"} {
+		v := new(server)
+		v.Name = name
+		m.all = append(m.all, v)
+	}
+	for tool, want := range map[string]string{
+		"db/query": "db", "db__query": "db", "db_main_query": "db_main", "my_files_read": "My Files", "developer/shell": "", "db": "", "dbs_query": "", "bash": "",
+	} {
+		got := ""
+		if v := m.ofTool(tool); v != nil {
+			got = v.Name
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", tool, got, want)
+		}
+	}
+}

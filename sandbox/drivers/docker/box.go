@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
 	api "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
 	"gander.dev/gander/sandbox"
@@ -28,6 +30,7 @@ type box struct {
 	log       *slog.Logger
 	info      sandbox.Info
 	entry     registry.Entry
+	memory    int64 // the container's bound; 0 for none
 	done      chan struct{}
 	err       error // why the container may still be there; set before done is closed
 }
@@ -80,6 +83,35 @@ func (b *box) Consumption(ctx context.Context) (sandbox.Consumption, error) {
 		CPU: time.Duration(stats.CPUStats.CPUUsage.TotalUsage), Memory: int64(memory.Usage - min(memory.Usage, cached)),
 	}, nil
 }
+
+// Exceeded implements sandbox.Limited: the daemon is told by the kernel of each process that
+// is killed for the container's memory. It remembers the last 256 events of all containers.
+func (b *box) Exceeded(ctx context.Context) []string {
+	if b.memory == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventsTime)
+	defer cancel()
+	told := b.container.cli.Events(ctx, client.EventsListOptions{
+		Since: "1", Until: strconv.FormatInt(time.Now().Unix()+1, 10), Filters: client.Filters{}.Add("container", b.container.id).Add("event", string(events.ActionOOM)),
+	})
+	for n := int64(0); ; n++ {
+		select {
+		case <-told.Messages:
+		case err := <-told.Err:
+			if err != nil && !errors.Is(err, io.EOF) {
+				b.log.Debug("the daemon does not say whether memory was short in the container", "error", err)
+			}
+			if n == 0 {
+				return nil
+			}
+			return []string{sandbox.TooMuchMemory(n, fmt.Sprintf("%d MiB", b.memory>>20))}
+		}
+	}
+}
+
+// eventsTime bounds a question for what the daemon remembers.
+const eventsTime = 2 * time.Second
 
 // Close ends the supervisor's stream, on which it ends, and waits for the
 // container's end; one that does not end is killed. An error means that it may

@@ -233,7 +233,7 @@ func (d *Driver) run(ctx context.Context, cli *client.Client, p plan, entry regi
 	if err != nil {
 		return nil, d.giveUp(ctx, c, err)
 	}
-	b := &box{Host: host, container: c, caches: p.caches, log: d.log, entry: entry, done: make(chan struct{}), info: p.info(host)}
+	b := &box{Host: host, container: c, caches: p.caches, log: d.log, entry: entry, memory: p.limits.Memory, done: make(chan struct{}), info: p.info(host)}
 	go b.watch() // ends with the container; Close waits for it
 	return b, nil
 }

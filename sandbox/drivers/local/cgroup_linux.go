@@ -320,17 +320,12 @@ func (c *cgroups) means(controller string) string {
 	return ""
 }
 
-// tooMuchMemory says why processes were killed.
-func tooMuchMemory(n int64, l sandbox.Limits) string {
-	return fmt.Sprintf("%d processes were killed because the sandbox needed more memory than its bound of %s; policy.limits.memory sets it", n, size(l.Memory))
-}
-
 // exceeded says which bounds were met.
 func (c *cgroups) exceeded(l sandbox.Limits) (says []string) {
 	if g, ok := c.by[memoryController]; ok {
 		name := map[int]string{1: "memory.oom_control", 2: "memory.events"}[g.version]
 		if n := counter(filepath.Join(g.dir, name), "oom_kill"); n > 0 {
-			says = append(says, tooMuchMemory(n, l))
+			says = append(says, sandbox.TooMuchMemory(n, size(l.Memory)))
 		}
 	}
 	if g, ok := c.by[processController]; ok {

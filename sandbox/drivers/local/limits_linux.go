@@ -141,13 +141,13 @@ func (b *bounds) say() []string {
 }
 
 // Exceeded implements sandbox.Limited.
-func (b *box) Exceeded() []string {
+func (b *box) Exceeded(context.Context) []string {
 	if b.bounds == nil {
 		return nil
 	}
 	says := b.bounds.groups.exceeded(b.bounds.limits)
 	if n := b.MemoryKills(); n > 0 {
-		says = append(says, tooMuchMemory(n, b.bounds.limits))
+		says = append(says, sandbox.TooMuchMemory(n, size(b.bounds.limits.Memory)))
 	}
 	return says
 }

@@ -63,7 +63,7 @@ func TestLimits(t *testing.T) {
 					if !found {
 						t.Errorf("it says %.300q %+v, want %q", text, st, tt.want)
 					}
-					exceeded := strings.Join(sb.(sandbox.Limited).Exceeded(), "\n")
+					exceeded := strings.Join(sb.(sandbox.Limited).Exceeded(t.Context()), "\n")
 					if (tt.name == "a memory hog" || strings.Contains(says, "by cgroup")) && !strings.Contains(exceeded, tt.told) {
 						t.Errorf("of the bounds that were met is said %q, want %q", exceeded, tt.told)
 					}

@@ -42,7 +42,7 @@ for i in range(8): assert os.wait()[1] == 0'`,
 					t.Errorf("%s: %+v %q %q", name, st, out, errs)
 				}
 			}
-			if says := sb.(sandbox.Limited).Exceeded(); len(says) > 0 {
+			if says := sb.(sandbox.Limited).Exceeded(t.Context()); len(says) > 0 {
 				t.Errorf("bounds were met: %q", says)
 			}
 			spec = sandboxtest.Spec(t, -1)
@@ -59,7 +59,7 @@ for i in range(3): assert os.wait()[1] == 0'; echo "status $?"`
 			}
 			together := `for i in 1 2 3 4; do (python3 -c 'import time; big = bytearray(100 << 20); time.sleep(5)'; echo "status $?") & done; wait`
 			out, errs, _ := sandboxtest.Run(t, sb, together)
-			if says := strings.Join(sb.(sandbox.Limited).Exceeded(), " "); !strings.Contains(out, "status 137") || !strings.Contains(out, "status 0") || !strings.Contains(says, "300 MiB; policy.limits.memory") {
+			if says := strings.Join(sb.(sandbox.Limited).Exceeded(t.Context()), " "); !strings.Contains(out, "status 137") || !strings.Contains(out, "status 0") || !strings.Contains(says, "300 MiB; policy.limits.memory") {
 				t.Errorf("processes that use too much together: %q %q, and is said %q", out, errs, says)
 			}
 			if out, _, _ := sandboxtest.Run(t, sb, `cat /proc/self/oom_score_adj`); out != "1000\n" {

@@ -36,7 +36,7 @@ func (b treeBounds) keeps(rel string) string {
 	case b.own == ".", under(b.own):
 		return ""
 	case !slices.Contains(shared(), first), first == "worktrees" && rest != "", slices.ContainsFunc([]string{"logs/HEAD", "info/sparse-checkout", "refs/bisect", "refs/rewritten", "refs/worktree"}, under):
-		return "it belongs to another work tree of the repository"
+		return "it belongs to another work tree of the repository, and a sandbox of that one or of the main one may write it"
 	}
 	return ""
 }

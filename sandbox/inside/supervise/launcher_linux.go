@@ -198,7 +198,12 @@ func dropCapabilities(p privileges) error {
 	return nil
 }
 
-func noNewPrivileges(privileges) error {
+// noNewPrivileges leaves set-uid programs their effect only where privileges are kept and
+// nothing is closed.
+func noNewPrivileges(p privileges) error {
+	if p.Keep && p.Filter == nil {
+		return nil
+	}
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 

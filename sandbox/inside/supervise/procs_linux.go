@@ -154,23 +154,23 @@ func processOf(id int) (int, error) {
 }
 
 // killProc sends SIGKILL to exactly this process, and to no later one of the
-// same number.
-func killProc(p procID) { signalProc(p, unix.SIGKILL) }
+// same number. False means that it may not: a set-uid program has made it another user's.
+func killProc(p procID) (may bool) { return signalProc(p, unix.SIGKILL) }
 
-func signalProc(p procID, sig unix.Signal) {
+func signalProc(p procID, sig unix.Signal) (may bool) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	switch {
 	case err == nil:
 	case ended(err), errors.Is(err, unix.EINVAL): // no process's number any more
-		return
+		return true
 	default: // no such call, or no descriptor left
-		_ = unix.Kill(p.pid, sig)
-		return
+		return !errors.Is(unix.Kill(p.pid, sig), unix.EPERM)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	if now, err := readProc(p.pid); err == nil && now.procID == p {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+		return !errors.Is(unix.PidfdSendSignal(fd, sig, nil, 0), unix.EPERM)
 	}
+	return true
 }
 
 // harmful are the signals that end or stop a Go program which has not asked for them;

@@ -259,6 +259,7 @@ func (c *closure) explain(d enforce.Denial) (out sandbox.Denial, tell bool) {
 		}
 		if why := g.now.Load().keeps(filepath.ToSlash(rel)); why != "" {
 			out.Rule, out.Why = sandbox.DeniedByPlace, why
+			out.Setting = sandbox.NoSandbox
 			if len(g.now.Load().narrow) > 0 {
 				out.Setting = sandbox.WholeRepository
 			}

@@ -276,22 +276,28 @@ func (l *linux) below(p proc, shepherd int) bool {
 	return true
 }
 
-// killWhile kills what match picks until nothing that it picks lives. It returns
-// how many that were.
+// killWhile kills what match picks until nothing that it picks lives, except for processes
+// that it may not signal. It returns how many were killed.
 func (l *linux) killWhile(ctx context.Context, match func(proc) bool) (int, error) {
-	killed, ghosts := snapshot{}, snapshot{}
+	killed, ghosts, others := snapshot{}, snapshot{}, snapshot{}
 	kill := func(p proc) {
-		if match(p) {
-			killProc(p.procID)
+		if !match(p) {
+			return
+		}
+		if killProc(p.procID) {
 			killed[p.procID] = struct{}{}
+		} else if _, known := others[p.procID]; !known {
+			others[p.procID] = struct{}{}
+			l.log.Warn("a process of another user's cannot be ended and goes on: a set-uid program started it", "pid", p.pid, "name", processName(p.pid))
 		}
 	}
+	lives := func(p proc) bool { _, other := others[p.procID]; return !other && match(p) }
 	for pass, quiet := 0, 0; quiet < quietPasses; pass++ {
 		if pass == freezePass && l.pid == 1 {
 			return l.killFrozen(ctx, match, killed)
 		}
 		s := look(l.pid, ghosts, kill)
-		if !slices.ContainsFunc(s.live, match) && !s.churn && s.err == nil {
+		if !slices.ContainsFunc(s.live, lives) && !s.churn && s.err == nil {
 			quiet++
 			continue
 		}

@@ -19,7 +19,7 @@ const (
 )
 
 // modelName matches names of models that are offered. They go into agents' configurations.
-var modelName = regexp.MustCompile(`^[\w.:/@+-]{1,128}$`)
+var modelName = regexp.MustCompile(`^[\w.:/@+-]+$`)
 
 // vendors are the hosts whose models agents know by themselves.
 var vendors = []string{"api.openai.com", "api.anthropic.com"}
@@ -62,7 +62,7 @@ func (g *Gateway) allModels(ctx context.Context) []string {
 	if err != nil {
 		answer = nil
 	}
-	models := slices.DeleteFunc(slices.Compact(modelsIn(answer)), func(m string) bool { return !modelName.MatchString(m) })
+	models := slices.DeleteFunc(slices.Compact(modelsIn(answer)), func(m string) bool { return len(m) > 128 || !modelName.MatchString(m) })
 	models = models[:min(len(models), maxModels)]
 	if listed.of == nil || len(listed.of) > 100 {
 		listed.of, listed.when = map[string][]string{}, map[string]time.Time{}

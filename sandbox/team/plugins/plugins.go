@@ -99,7 +99,9 @@ func formats() []struct{ format, file string } {
 	}
 }
 
-var idRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+var idRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
+
+func validID(id string) bool { return len(id) <= 64 && idRule.MatchString(id) }
 
 // Read reads the plugin of a folder.
 func Read(dir string) (*Plugin, error) {
@@ -124,7 +126,7 @@ func Read(dir string) (*Plugin, error) {
 	if p.ID == "" {
 		p.ID = identifier(filepath.Base(dir))
 	}
-	if !idRule.MatchString(p.ID) {
+	if !validID(p.ID) {
 		return nil, fmt.Errorf("the id %.70q is not usable: take small letters, digits, dots and dashes, 64 at most", p.ID)
 	}
 	p.Name = cmp.Or(p.Name, p.ID)
@@ -328,7 +330,9 @@ func (r *reader) markdown(key string) []string {
 	return files
 }
 
-var commandRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var commandRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+func validCommand(name string) bool { return len(name) <= 64 && commandRule.MatchString(name) }
 
 func (r *reader) commands() {
 	for _, file := range r.markdown("commands") {
@@ -338,8 +342,8 @@ func (r *reader) commands() {
 		switch {
 		case err != nil:
 			r.refused("command "+file, "%s", err)
-		case !commandRule.MatchString(name):
-			r.refused("command "+file, "its name has other characters than letters, digits, dots and dashes")
+		case !validCommand(name):
+			r.refused("command "+file, "its name is longer than 64 characters, or has others than letters, digits, dots and dashes")
 		case known:
 			r.refused("command "+file, "there is one of that name already")
 		default:
@@ -413,8 +417,8 @@ func (r *reader) take(all map[string]json.RawMessage) {
 		switch {
 		case err != nil:
 			r.refused(part, "it cannot be read: %s", err)
-		case !commandRule.MatchString(name):
-			r.refused(part, "its name has other characters than letters, digits, dots and dashes")
+		case !validCommand(name):
+			r.refused(part, "its name is longer than 64 characters, or has others than letters, digits, dots and dashes")
 		case s.URL != "":
 			r.refused(part, "it has an address, %s; give it to your editor, which may need your sign-in", clean(s.URL))
 		case s.Command == "" || s.Type != "" && s.Type != "stdio":

@@ -138,7 +138,7 @@ func onlyFolder(dir string) string {
 // Load returns an installed plugin.
 func (s Store) Load(id string) (*Plugin, error) {
 	info, err := os.Lstat(filepath.Join(s.Dir, id))
-	if !idRule.MatchString(id) || err != nil || !info.IsDir() {
+	if !validID(id) || err != nil || !info.IsDir() {
 		return nil, fs.ErrNotExist
 	}
 	p, err := Read(filepath.Join(s.Dir, id))
@@ -203,7 +203,7 @@ func (s Store) Enable(id string, enabled bool) error {
 // Remove removes a plugin.
 func (s Store) Remove(id string) error {
 	info, err := os.Lstat(filepath.Join(s.Dir, id))
-	if !idRule.MatchString(id) || err != nil || !info.IsDir() {
+	if !validID(id) || err != nil || !info.IsDir() {
 		return fs.ErrNotExist
 	}
 	if err := s.change(id, nil); err != nil {

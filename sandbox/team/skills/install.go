@@ -89,7 +89,7 @@ func (s Store) InstallFrom(from, source, id string) (Skill, error) {
 		base := strings.ToLower(filepath.Base(from))
 		id = strings.TrimSuffix(strings.TrimSuffix(base, filepath.Ext(base)), ".tar")
 	}
-	if !nameRule.MatchString(id) {
+	if !validName(id) {
 		return Skill{}, fmt.Errorf("the id %q is not usable: take small letters, digits and dashes, 64 at most", shorten(id))
 	}
 	if parsed.Name != id { // agents know a skill by the name in the file
@@ -130,7 +130,7 @@ func rename(text []byte, id string) []byte {
 
 // Remove removes a skill.
 func (s Store) Remove(id string) error {
-	if !nameRule.MatchString(id) {
+	if !validName(id) {
 		return fs.ErrNotExist
 	}
 	if _, err := os.Lstat(filepath.Join(s.Dir, id)); err != nil {

@@ -33,8 +33,10 @@ const (
 	maxSkills      = 100      // of one root that are read
 )
 
-// nameRule accepts names, also of folders, as the specification wants them.
-var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$`)
+var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// validName reports whether a name, also of a folder, is one that the specification permits.
+func validName(name string) bool { return len(name) <= 64 && nameRule.MatchString(name) }
 
 // A Skill is one folder with a SKILL.md that can be used.
 type Skill struct {
@@ -144,7 +146,7 @@ func isFolder(path string) bool {
 // Read reads the skill of a folder.
 func Read(dir string, writable ...string) (Skill, error) {
 	id := filepath.Base(dir)
-	if !nameRule.MatchString(id) {
+	if !validName(id) {
 		return Skill{}, errors.New("the folder's name is to have small letters, digits and dashes, 64 at most")
 	}
 	real, err := project.Resolve(dir, writable)
@@ -225,7 +227,7 @@ func Parse(text []byte) (Skill, error) {
 		return Skill{}, fmt.Errorf("its %s has no description, by which agents decide whether to read it", File)
 	case n > maxDescription:
 		return Skill{}, fmt.Errorf("the description in its %s has %d characters; %d may be", File, n, maxDescription)
-	case s.Name != "" && !nameRule.MatchString(s.Name):
+	case s.Name != "" && !validName(s.Name):
 		return Skill{}, fmt.Errorf("the name %q in its %s is to have small letters, digits and dashes, 64 at most", shorten(s.Name), File)
 	}
 	return s, nil

@@ -38,7 +38,7 @@ type waiting struct {
 	gone   *time.Timer
 }
 
-var questionID = regexp.MustCompile(`^[A-Za-z0-9-]{8,64}$`)
+var questionID = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
 // errCompat refuses questions where everybody on this machine is taken for the person.
 var errCompat = fail(http.StatusForbidden, "gander serve --compat takes everybody on this machine for you, so that no questions are answered here: start it without --compat, or answer in your editor")
@@ -53,7 +53,7 @@ func (p *Plane) askQuestion(w http.ResponseWriter, r *http.Request) error {
 	if err := readBody(w, r, &q.Question, false); err != nil {
 		return err
 	}
-	if !questionID.MatchString(q.ID) || q.Title == "" || q.Kind != "form" && len(q.Options) == 0 || len(q.Options) > 20 {
+	if len(q.ID) < 8 || len(q.ID) > 64 || !questionID.MatchString(q.ID) || q.Title == "" || q.Kind != "form" && len(q.Options) == 0 || len(q.Options) > 20 {
 		return fail(http.StatusUnprocessableEntity, "a question has an id, a title, and options or a form")
 	}
 	q.RunID, q.asker = "", "person"

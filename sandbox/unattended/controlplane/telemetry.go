@@ -24,8 +24,10 @@ type batch struct {
 	Events    *[]telemetry.Event `json:"events"`
 }
 
-// runIDs that a loop which was started elsewhere may give itself.
-var runIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{7,63}$`)
+var runIDRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// validRunID reports whether a loop that was started elsewhere may give itself the id.
+func validRunID(id string) bool { return len(id) >= 8 && len(id) <= 64 && runIDRule.MatchString(id) }
 
 const (
 	maxNumber  = 1 << 53 // of seq and iteration: what JavaScript can count
@@ -64,7 +66,7 @@ func (b *batch) check() error {
 		return fail(http.StatusRequestEntityTooLarge, "%d events at once are more than %d: send fewer at a time", len(*b.Events), maxBatch)
 	case b.Iteration < 0 || b.Iteration > maxNumber:
 		return fail(http.StatusBadRequest, "iterationId %d is no number of an iteration", b.Iteration)
-	case b.RunID != "" && !runIDs.MatchString(b.RunID):
+	case b.RunID != "" && !validRunID(b.RunID):
 		return fail(http.StatusBadRequest, "runId %.80q is none", b.RunID)
 	}
 	events := *b.Events

@@ -71,7 +71,7 @@ const (
 	KeeperLog = "keeper.log"
 )
 
-var safeID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+var safeID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // ErrNoRun is returned for a run that has no directory.
 var ErrNoRun = errors.New("no such run")
@@ -82,7 +82,7 @@ func RunsDir(home string) string { return filepath.Join(home, "loop", "runs") }
 // RunDir is the directory of a run, which need not exist. An error means that the
 // id cannot be one.
 func RunDir(home, runID string) (Dir, error) {
-	if !safeID.MatchString(runID) {
+	if len(runID) > 64 || !safeID.MatchString(runID) {
 		return Dir{}, fmt.Errorf("%w: %q is not the id of one", ErrNoRun, runID)
 	}
 	return Dir{RunID: runID, Path: filepath.Join(RunsDir(home), runID)}, nil

@@ -149,6 +149,7 @@ type fakeDriver struct {
 	closing  func() // and this before a sandbox is closed
 	// consumption is what is counted of each sandbox; nil when nothing is.
 	consumption func() sandbox.Consumption
+	exceeded    []string           // bounds that were met
 	weaker      []string           // what the sandboxes lack
 	rules       sandbox.RuleKeeper // of the sandboxes; nil when they keep none
 	listening   func() []int       // where programs inside listen; nil without a network of their own
@@ -222,6 +223,8 @@ func (b *fakeBox) Consumption(context.Context) (sandbox.Consumption, error) {
 	}
 	return b.driver.consumption(), nil
 }
+
+func (b *fakeBox) Exceeded(context.Context) []string { return b.driver.exceeded }
 
 func (b *fakeBox) Done() <-chan struct{} { return b.done }
 

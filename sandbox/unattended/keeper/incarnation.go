@@ -96,6 +96,9 @@ func (k *keeper) incarnate(ctx context.Context) (err error) {
 			silence.Stop() // the time that events take to be kept is not the loop's
 			account.correct(ctx, &o)
 			k.hear(o)
+			if o.Event != nil && o.Event.Type == telemetry.ToolResult {
+				in.exceeded(ctx)
+			}
 			if o.Event != nil && o.Event.Type == telemetry.IterationStart && refused == nil {
 				if refused = in.begin(ctx); refused != nil {
 					_ = in.place.Sandbox.Close() // close says the error, if there is one
@@ -324,6 +327,15 @@ func (in *incarnation) provokedNotice(text string) {
 	}
 	in.mu.Unlock()
 	in.notice(text)
+}
+
+// exceeded tells the person which bounds of the policy were met.
+func (in *incarnation) exceeded(ctx context.Context) {
+	if limited, ok := in.place.Sandbox.(sandbox.Limited); ok {
+		for _, sentence := range limited.Exceeded(ctx) {
+			in.provokedNotice(sentence)
+		}
+	}
 }
 
 // denied tells the person why a program inside was refused a file.

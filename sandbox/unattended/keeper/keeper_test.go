@@ -553,6 +553,22 @@ func TestCountedVitals(t *testing.T) {
 	})
 }
 
+// TestBoundsThatAreMet: what the sandbox says of its bounds is a notice, once.
+func TestBoundsThatAreMet(t *testing.T) {
+	r := newRig(t, func(l *fakeLoop) {
+		l.say(begin(1), telemetry.Event{Type: telemetry.ToolResult}, telemetry.Event{Type: telemetry.ToolResult}, end(1))
+		_, _ = l.until(loop.CommandStop)
+	})
+	r.driver.exceeded = []string{"3 processes were killed"}
+	r.start()
+	await(t, "the end of the iteration", func() bool {
+		return r.plane.count(func(e telemetry.Event) bool { return e.Type == telemetry.IterationEnd }) == 1
+	})
+	if n := r.plane.count(func(e telemetry.Event) bool { return e.Type == Notice && e.Summary == "3 processes were killed" }); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
 // A loop that was stopped from inside keeps no limits any more: its sandbox is closed,
 // and made again.
 func TestSilentLoop(t *testing.T) {

@@ -207,7 +207,7 @@ func pass(ctx context.Context, a *cli.App, in *confine.Place, args []string) err
 	env = append(env, in.Policy.Place.Environment()...)
 	p, err := sb.Start(running, sandbox.Command{Args: args, Env: env})
 	if err != nil {
-		sayExceeded(a, sb)
+		sayExceeded(running, a, sb)
 		return startError(err, args[0], sb.Info())
 	}
 	var lacks confine.Missing
@@ -226,7 +226,7 @@ func pass(ctx context.Context, a *cli.App, in *confine.Place, args []string) err
 	}
 	kill(running, a, sb, p, signals)
 	a.Signals.GiveBack() // from now on a signal ends ctx
-	sayExceeded(a, sb)
+	sayExceeded(running, a, sb)
 	switch err := out.finish(ctx); {
 	case errors.Is(err, syscall.EPIPE):
 		return &cli.ExitError{Code: exitSignal + int(syscall.SIGPIPE)}
@@ -243,9 +243,9 @@ func pass(ctx context.Context, a *cli.App, in *confine.Place, args []string) err
 }
 
 // sayExceeded says which bounds of the policy the command has met.
-func sayExceeded(a *cli.App, sb sandbox.Sandbox) {
+func sayExceeded(ctx context.Context, a *cli.App, sb sandbox.Sandbox) {
 	if l, ok := sb.(sandbox.Limited); ok {
-		for _, sentence := range l.Exceeded() {
+		for _, sentence := range l.Exceeded(ctx) {
 			fmt.Fprintln(a.Err, "gander:", sentence)
 		}
 	}

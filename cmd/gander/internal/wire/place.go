@@ -40,7 +40,7 @@ type Place struct {
 }
 
 // safeName is what the name of a sandbox may be: it becomes a directory's.
-var safeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var safeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // OpenSandbox opens a place whose home goes away with it. The function that it returns
 // closes it and leaves nothing.
@@ -51,7 +51,7 @@ func OpenSandbox(ctx context.Context, a *cli.App, p Place) (*confine.Place, func
 	if err != nil {
 		return nil, nil, err
 	}
-	if !safeName.MatchString(p.Name) {
+	if len(p.Name) > 64 || !safeName.MatchString(p.Name) {
 		return nil, nil, cli.UsageError("the sandbox's name %q is not usable; take up to 64 letters, digits, dots, dashes and underscores", p.Name)
 	}
 	dir, err := newSandboxDir(a, p.Name)
