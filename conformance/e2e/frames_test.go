@@ -118,6 +118,7 @@ type turn struct {
 	cancelled time.Duration // when the editor sent session/cancel; 0: never
 	ended     time.Duration // 0: no answer
 	updates   []update      // of the session, between begun and ended
+	calls     []string      // tool calls that began while no earlier turn of the session was open
 	children  []childUpdate // of the sessions that are children of it
 	answer    promptAnswer
 	err       json.RawMessage
@@ -222,10 +223,15 @@ func (r *record) update(f frame) {
 	for r.parent[top] != "" {
 		top = r.parent[top]
 	}
+	earlier := false
 	for _, t := range r.open {
 		switch {
 		case t.session != top:
 		case top == f.sessionID():
+			if u.SessionUpdate == "tool_call" && !earlier {
+				t.calls = append(t.calls, u.ToolCallID)
+			}
+			earlier = true
 			t.updates = append(t.updates, u)
 		default:
 			t.children = append(t.children, childUpdate{f.sessionID(), u})
@@ -382,7 +388,7 @@ func (c *checker) turn(t *turn, dies bool) {
 		}
 	}
 	for id, is := range open {
-		if is {
+		if is && slices.Contains(t.calls, id) {
 			c.bad = append(c.bad, fmt.Sprintf("tool call %s has no final status at the end of its turn", id))
 		}
 	}
@@ -397,6 +403,7 @@ func TestFindings(t *testing.T) {
 		started = "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c"}}}`
 		ended   = "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"failed"}}}`
 		ofChild = "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"kid","update":{"sessionUpdate":"agent_message_chunk"}}}`
+		queued  = "\n" + `> {"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"sessionId":"s"}}` + started + "\n" + `< {"jsonrpc":"2.0","id":3,"result":{"stopReason":"cancelled"}}`
 		placed  = "\n" + `< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","locations":[{"path":"a/b"}]}}}`
 	)
 	child := func(state string) string {
@@ -405,6 +412,8 @@ func TestFindings(t *testing.T) {
 	tests := []struct{ name, frames, want string }{
 		{"a good turn", prompt + started + ended + answer, ""},
 		{"a tool call without an end", prompt + started + answer, "no final status"},
+		{"a tool call of the turn before the queued one", prompt + queued + ended + answer, ""},
+		{"a tool call of the turn before without an end", prompt + queued + answer, "no final status"},
 		{"no answer", prompt, "without an answer"},
 		{"two answers", prompt + answer + answer, "nobody waits for"},
 		{"an early update", strings.TrimPrefix(started, "\n"), "does not know yet"},
