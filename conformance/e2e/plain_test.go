@@ -10,7 +10,6 @@ import (
 // each protocol: what it says is streamed, it knows what was said before, also in the next
 // process, it is cancelled, and there is no sandbox. Its key is gander's alone.
 func TestPlainAgent(t *testing.T) {
-	const answered = `six."` // the first answer, and not the prompt with the script of it
 	for _, protocol := range []string{"openai", "anthropic"} {
 		both := map[string]string{"ORCHESTRATOR_MODEL": "gpt-4o"}
 		t.Run(protocol, func(t *testing.T) {
@@ -35,6 +34,7 @@ func TestPlainAgent(t *testing.T) {
 				t.Errorf("the answer has the usage %+v", u)
 			}
 			s.prompt(script(t, says("Seven."))).done("end_turn")
+			const answered = `six."` // the first answer, and not the script in the first prompt
 			if asked := w.asked(1); !strings.Contains(asked, answered) || !strings.Contains(asked, "You write verse.") || strings.Contains(asked, `"tools"`) {
 				t.Errorf("the model was asked %s", asked)
 			}
@@ -53,7 +53,7 @@ func TestPlainAgent(t *testing.T) {
 			e = start()
 			s, _ = e.load(s.id, project)
 			n := len(w.model.Requests())
-			if got := s.prompt(script(t, says("Nine."))).done("end_turn").text(); got != "Nine." || !strings.Contains(w.asked(n), answered) {
+			if got := s.prompt(script(t, says("Nine."))).done("end_turn").text(); got != "Nine." || !strings.Contains(w.asked(n), "Assistant: one two three") {
 				t.Errorf("it said %q, and was asked %s", got, w.asked(n))
 			}
 			if _, err := s.setOption("agent", "orchestrator"); err != nil {
