@@ -62,6 +62,28 @@ var everyday = []use{
 		`git init -q sub; cd sub; echo 1 > f; git add f; git commit -qm 1; cd ..; git clone -q sub sub2; git -C sub2 status -sb; mkdir -p sub2/.vscode; echo '{}' > sub2/.vscode/extensions.json; rm -rf sub2; ls; git status -sb`,
 	},
 	{
+		"new repositories by other programs, as libgit2 and go-git make them", ``,
+		`cat > make.py <<-'E'
+			import os, sys
+			how, at = sys.argv[1], sys.argv[2] + "/.git/"
+			for d in "objects", "refs/heads", "hooks": os.makedirs(at + d)
+			open(at + "hooks/commit-msg.sample", "x").write("#!/bin/sh\n")
+			text = ["[core]\n", "\tbare = false\n", "\trepositoryformatversion = 0\n"]
+			if how == "directly":
+			    f = open(at + "config", "w", buffering=1)
+			    for line in text: f.write(line); os.stat(at)
+			else:
+			    open(at + "config", "w").close()
+			    for n in 2, 3:
+			        with open(at + "config.lock", "x") as f: f.write("".join(text[:n]))
+			        try: os.link(at + "config.lock", at + "config")
+			        except FileExistsError: os.rename(at + "config.lock", at + "config")
+			    os.chmod(at + "config", 0o744); os.chmod(at + "config", 0o644)
+			open(at + "HEAD", "w").write("ref: refs/heads/main\n")
+			E
+			for how in by-lock directly; do /usr/bin/python3 make.py $how $how; echo "$how=$?"; cat $how/.git/config; cd $how; echo 1 > f; git add f; git commit -qm 1; git status -sb; cd ..; done`,
+	},
+	{
 		"a repository that is made again", `git init -q .; git config core.fileMode true; echo 1 > f; git add .; git commit -qm 1`,
 		`git init; echo $?; git init -q s; git init s; chmod +x f; git status -sb; git config core.fileMode`,
 	},
@@ -322,6 +344,15 @@ var roads = []use{
 	{
 		"objects that came later", `git init -q later; echo found > later/.git/objects/x; git init -q w; cd w; GANDER --log-level error sandbox exec -- true; echo $PWD/../later/.git/objects > .git/objects/info/alternates; echo p/w > ../../cd`,
 		`cat ../later/.git/objects/x`,
+	},
+	{
+		"a repository made without git", ``,
+		`mkdir -p n/.git && printf '[core]\n\tfsmonitor = x\n' > n/.git/config && grep fsmonitor n/.git/config
+		mkdir -p o/.git && printf '[core]\n\tbare = false\n' > o/.git/config && printf '[core]\n\tfsmonitor = x\n' > o/.git/config && grep fsmonitor o/.git/config
+		mkdir -p q/.git && /usr/bin/python3 -c 'f = open("q/.git/config", "w", buffering=1); f.write("[core]\n"); open("q/.git/config").read(); f.write("\tfsmonitor = x\n")' && grep fsmonitor q/.git/config
+		mkdir -p r/.git && : > r/.git/config && exec 3<>r/.git/config && printf '[core]\n\tfsmonitor = x\n' >&3 && grep fsmonitor r/.git/config
+		mkdir -p s/.git && exec 3> s/.git/config && printf '[core]\n' >&3 && grep core s/.git/config && printf '\tfsmonitor = x\n' > /proc/self/fd/3 && grep fsmonitor s/.git/config
+		mkdir -p u/.git && : > u/.git/config && echo x > u/.git/x && ln u/.git/config u/l && printf '[core]\n\tfsmonitor = x\n' > u/l`,
 	},
 	{
 		"another's repository", `git init -q main; git -C main commit -q --allow-empty -m 1; mkdir w; echo "gitdir: $PWD/main/.git" > w/.git; echo p/w > ../cd`,

@@ -398,6 +398,8 @@ func (t *task) link(fromDir int32, fromAddr uint64, toDir int32, toAddr uint64, 
 		return done(unix.EPERM)
 	case strings.HasPrefix(o.path, "/") && !sameTrees(o.trees, to.dir.trees):
 		return done(unix.EXDEV)
+	case t.g.made.isLock(o.inode()) && exists(to.parent, to.name): // libgit2 tries that before it renames
+		return done(unix.EEXIST)
 	}
 	if e := t.permitName(to, false); e != 0 {
 		return done(e)

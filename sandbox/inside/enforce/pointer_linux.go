@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"bytes"
 	"path"
 	"slices"
 	"sync"
@@ -13,8 +14,10 @@ import (
 const maxPointers = 16
 
 // pointers are the files of git's with a path in them that programs are writing (see
-// [Writer.Points]). A program gets a file in memory, and the Guard makes the real one of it before
-// the next call of anybody that it answers: git makes one before it looks for the file.
+// [Writer.Points]), and configurations that they write without a lock in git directories that were
+// made inside, as libgit2 begins one. A program gets a file in memory, and the Guard makes the real
+// one of it before the next call of anybody that it answers: git makes one before it looks for the
+// file.
 type pointers struct {
 	some atomic.Bool
 	mu   sync.Mutex
@@ -28,6 +31,8 @@ type pointer struct {
 	mode     uint32
 	pid      int
 	replaces bool // there is one that it takes the place of
+	config   bool
+	last     []byte // of a configuration: what was written to its place
 }
 
 func (p *pointer) close() {
@@ -46,7 +51,7 @@ func (p *pointers) close() {
 
 // mayPoint reports whether an entry has one of the names, which most have not.
 func mayPoint(name string) bool {
-	return slices.Contains([]string{".git", "gitdir", "commondir"}, path.Base(name))
+	return slices.Contains([]string{".git", "gitdir", "commondir", "config"}, path.Base(name))
 }
 
 // pointer opens what a program may write to instead of an entry; ok is false when it is no pointer.
@@ -54,9 +59,9 @@ func (t *task) pointer(at *entry, flags int, mode uint32, replaces bool) (fd int
 	if flags&unix.O_ACCMODE == unix.O_RDONLY || at.dots() || !mayPoint(at.name) || at.name != at.bare() || !t.g.mayChange(&at.dir) {
 		return -1, 0, false
 	}
-	is := false
+	is, config := false, t.g.isNewConfig(at)
 	t.g.writers(at, func(w Writer, rel string) { is = is || w.Points(rel) })
-	if !is {
+	if !is && !config {
 		return -1, 0, false
 	}
 	if unix.Faccessat(at.parent, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil {
@@ -65,7 +70,7 @@ func (t *task) pointer(at *entry, flags int, mode uint32, replaces bool) (fd int
 	if !t.waits() {
 		return -1, unix.EINTR, true
 	}
-	p := pointer{at: *at, mode: mode, pid: t.tid, replaces: replaces}
+	p := pointer{at: *at, mode: mode, pid: t.tid, replaces: replaces, config: config}
 	var err error
 	if p.memory, err = unix.MemfdCreate(at.name, unix.MFD_CLOEXEC); err != nil {
 		return -1, number(err), true
@@ -74,7 +79,11 @@ func (t *task) pointer(at *entry, flags int, mode uint32, replaces bool) (fd int
 		_ = unix.Close(p.memory)
 		return -1, number(err), true
 	}
-	if fd, e = reopen(p.memory, flags&(unix.O_ACCMODE|unix.O_APPEND), 0); e == 0 && !t.g.pointers.add(p) {
+	if fd, e = reopen(p.memory, flags&(unix.O_ACCMODE|unix.O_APPEND), 0); e == 0 && config && !replaces {
+		t.g.putPointer(&p, nil) // an empty one is whole, and looked for
+		p.replaces = true
+	}
+	if e == 0 && !t.g.pointers.add(p) {
 		_ = unix.Close(fd)
 		e = unix.EMFILE
 	}
@@ -127,17 +136,50 @@ func (t *task) point() {
 	defer p.mu.Unlock()
 	t.g.entries.RLock()
 	defer t.g.entries.RUnlock()
+	var kept []pointer
 	p.all = slices.DeleteFunc(p.all, func(one pointer) bool {
-		text := make([]byte, maxPath)
-		n, err := unix.Pread(one.memory, text, 0)
-		if err == nil && (n == 0 || text[n-1] != '\n') && n < len(text) && one.isOpen(t.g) {
+		text, open := one.text(), one.isOpen(t.g)
+		if len(text) < maxPath && !bytes.HasSuffix(text, []byte("\n")) && open {
 			return false // it is still being written
 		}
-		t.g.putPointer(&one, text[:max(n, 0)])
+		if !one.config || len(text) > 0 && !bytes.Equal(text, one.last) {
+			t.g.putPointer(&one, text)
+		}
+		if one.config && open { // more may follow
+			one.last = text
+			kept = append(kept, one)
+			return true
+		}
 		one.close()
 		return true
 	})
+	p.all = append(p.all, kept...)
 	p.some.Store(len(p.all) > 0)
+}
+
+// text reads what the program has written so far; of what is no configuration it is enough to have
+// too much.
+func (p *pointer) text() []byte {
+	size := maxPath
+	if p.config {
+		size = maxWritten
+	}
+	var is unix.Stat_t
+	if unix.Fstat(p.memory, &is) != nil {
+		return nil
+	}
+	text := make([]byte, min(int64(size), is.Size))
+	n, _ := unix.Pread(p.memory, text, 0)
+	return text[:max(n, 0)]
+}
+
+// isNewConfig reports whether an entry is git's configuration in a directory that was made inside.
+func (g *Guard) isNewConfig(at *entry) (is bool) {
+	if path.Base(at.name) != "config" || !g.made.isFresh(&at.dir) {
+		return false
+	}
+	g.writers(at, func(w Writer, rel string) { is = is || w.Locks(rel+".lock") == rel })
+	return is
 }
 
 // isOpen reports whether the program has not ended.
@@ -164,7 +206,12 @@ func (g *Guard) putPointer(p *pointer, text []byte) {
 	var err error
 	is := false
 	g.writers(&p.at, func(w Writer, rel string) {
-		if is = is || w.Points(rel); is && err == nil {
+		is = is || p.config || w.Points(rel)
+		switch {
+		case !is || err != nil:
+		case p.config:
+			text, err = w.Accept(rel, now, text)
+		default:
 			err = w.AcceptPointer(rel, now, text, g.made.isFresh(&dir))
 		}
 	})
