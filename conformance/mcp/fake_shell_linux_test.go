@@ -70,6 +70,7 @@ type capture struct {
 	lines    []string
 	total    int
 	streams  map[string]*strings.Builder
+	begun    map[string]string // of a line that has not ended: what was streamed
 	streamed int
 	held     []string
 }
@@ -121,8 +122,10 @@ func (k *capture) line(stream, line string) {
 	if keep := 2200; len(k.lines) > 2*keep {
 		k.lines = append(k.lines[:0], k.lines[len(k.lines)-keep:]...)
 	}
+	rest := strings.TrimPrefix(line, k.begun[stream])
+	delete(k.begun, stream)
 	if !k.c.broken("streams at the end") {
-		k.stream(stream, line)
+		k.stream(stream, rest)
 		return
 	}
 	k.held = append(k.held, line)
@@ -177,6 +180,7 @@ func (k *capture) read(stream string, r *os.File, done *sync.WaitGroup) {
 			if !k.c.broken("streams whole lines only") {
 				k.mu.Lock()
 				k.stream(stream, pending)
+				k.begun[stream] = pending
 				k.mu.Unlock()
 			}
 			k.deadline(r, 0)
@@ -281,7 +285,7 @@ func (c *fakeCall) run(command string, seconds int) (content, error) {
 	}
 	state := &endState{}
 	c.ctx = context.WithValue(c.ctx, endKey{}, state)
-	k := &capture{c: c, spool: spool, streams: map[string]*strings.Builder{"stdout": {}, "stderr": {}}}
+	k := &capture{c: c, spool: spool, streams: map[string]*strings.Builder{"stdout": {}, "stderr": {}}, begun: map[string]string{}}
 	cmd := exec.Command("bash", "-c", command)
 	if c.broken("splits commands itself") {
 		cmd = exec.Command("bash", "-c", strings.Join(strings.Fields(command), " "))

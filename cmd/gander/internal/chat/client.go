@@ -115,7 +115,7 @@ func (c *Chat) RequestPermission(ctx context.Context, req *acp.RequestPermission
 		Content json.RawMessage `json:"content"`
 	}
 	_ = json.Unmarshal(req.ToolCall, &call) // an unreadable call is asked about without a title
-	q := &question{title: cli.Printable(cli.OneLine(call.Title)), options: show.Ordered(req.Options), answer: make(chan int, 1)}
+	q := newQuestion(cli.Printable(cli.OneLine(call.Title)), show.Ordered(req.Options), c.writer.style)
 	c.flush(details(call.Content, c.writer.style, linesOfDiff, linesOfFailure, c.columns())...)
 	c.program.Send(askMsg{q})
 	select {

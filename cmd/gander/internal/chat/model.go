@@ -154,7 +154,7 @@ func (m *model) press(msg tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		return m.interrupt()
 	}
 	m.leaving = false
-	if len(m.questions) > 0 && m.questions[0].press(name) {
+	if len(m.questions) > 0 && m.questions[0].press(msg) {
 		m.questions = m.questions[1:]
 		return m, nil
 	}
@@ -330,7 +330,7 @@ func (m *model) View() tea.View {
 		line(s.as(cli.Dim, ansi.Truncate(m.plan, m.width-1, "…")))
 	}
 	if len(m.questions) > 0 {
-		line(m.questions[0].view(s, m.width))
+		line(m.questions[0].view(m.width))
 	} else {
 		line(m.input.View())
 		for _, row := range m.offered(s) {

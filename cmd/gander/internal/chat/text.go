@@ -21,7 +21,8 @@ func (s style) as(code, text string) string {
 
 // A writer turns an answer that comes in pieces into lines, each finished one styled as the
 // Markdown that it is. A line of Markdown is understood without those below it, so that
-// it can be shown while the answer still comes.
+// it can be shown while the answer still comes. Glamour, which renders more of it, would add
+// 33 ms to the 48 ms of each start of gander: its lexers and styles are read as the program begins.
 type writer struct {
 	style style
 	part  strings.Builder // of a line that has not ended
