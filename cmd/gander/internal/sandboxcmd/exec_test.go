@@ -122,7 +122,7 @@ func (full) Start(context.Context, sandbox.Command) (sandbox.Process, error) {
 	return nil, syscall.EAGAIN
 }
 
-func (full) Exceeded() []string { return []string{"policy.limits.processes is too low"} }
+func (full) Exceeded(context.Context) []string { return []string{"policy.limits.processes is too low"} }
 
 // Which bound keeps a command from starting is said, and not the system's error alone.
 func TestExecSaysWhichBoundIsMet(t *testing.T) {
