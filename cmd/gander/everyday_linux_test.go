@@ -456,6 +456,9 @@ func compareEveryday(t *testing.T, all []use) {
 	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
 			want := doEveryday(t, tt.setup, tt.do)
+			if steps, good := strings.Count(want, "\nexit "), strings.Count(want, "\nexit 0\n"); good < steps/2 {
+				t.Fatalf("outside %d of %d steps succeed: is the language there?\n%s", good, steps, want)
+			}
 			for _, driver := range drivers {
 				if driver == "docker" && slices.Contains(notInImage, tt.name) {
 					continue

@@ -200,8 +200,8 @@ echo 'fn main() { let t: Vec<_> = (0..4).map(|i| std::thread::spawn(move || i)).
 was=$(md5sum src/lib.rs); (sleep 0.1; echo '// changed' >> src/lib.rs) & for i in $(seq 600); do test "$was" = "$(md5sum src/lib.rs)" || break; sleep 0.05; done; cargo run -q -- 8
 cargo install -q --offline --path . --root inst 2>&1 | grep -c PATH; inst/bin/p 9
 cargo add nosuch --offline 2>&1 | tail -1
-cargo fmt 2>&1 | head -1
-cargo clippy 2>&1 | head -1
+PATH=~/.cargo/bin:/usr/bin:/bin cargo fmt 2>&1 | head -1
+PATH=~/.cargo/bin:/usr/bin:/bin cargo clippy 2>&1 | head -1
 cargo clean; ls
 rm -rf out sub inst home threads x.rmeta`),
 	// The JDK is Debian's, as "sdk install java 17-local DIR" has one: by a link.
