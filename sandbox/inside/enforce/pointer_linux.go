@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,8 +33,12 @@ type pointer struct {
 	pid      int
 	replaces bool // there is one that it takes the place of
 	config   bool
+	begun    time.Time
 	last     []byte // of a configuration: what was written to its place
 }
+
+// configTime is for how long a program may go on writing a configuration that it has opened.
+const configTime = 10 * time.Second
 
 func (p *pointer) close() {
 	_ = unix.Close(p.memory)
@@ -70,7 +75,7 @@ func (t *task) pointer(at *entry, flags int, mode uint32, replaces bool) (fd int
 	if !t.waits() {
 		return -1, unix.EINTR, true
 	}
-	p := pointer{at: *at, mode: mode, pid: t.tid, replaces: replaces, config: config}
+	p := pointer{at: *at, mode: mode, pid: t.tid, replaces: replaces, config: config, begun: time.Now()}
 	var err error
 	if p.memory, err = unix.MemfdCreate(at.name, unix.MFD_CLOEXEC); err != nil {
 		return -1, number(err), true
@@ -138,7 +143,7 @@ func (t *task) point() {
 	defer t.g.entries.RUnlock()
 	var kept []pointer
 	p.all = slices.DeleteFunc(p.all, func(one pointer) bool {
-		text, open := one.text(), one.isOpen(t.g)
+		text, open := one.text(), one.isOpen(t.g) && (!one.config || time.Since(one.begun) < configTime)
 		if len(text) < maxPath && !bytes.HasSuffix(text, []byte("\n")) && open {
 			return false // it is still being written
 		}
