@@ -42,7 +42,11 @@ type Limited interface {
 
 // TooMuchMemory says why n processes were killed.
 func TooMuchMemory(n int64, bound string) string {
-	return fmt.Sprintf("%d processes were killed because the sandbox needed more memory than its bound of %s; policy.limits.memory sets it", n, bound)
+	what := "processes were"
+	if n == 1 {
+		what = "process was"
+	}
+	return fmt.Sprintf("%d %s killed because the sandbox needed more memory than its bound of %s; policy.limits.memory sets it", n, what, bound)
 }
 
 // A Counted sandbox is one for whose processes the kernel keeps a common account, which

@@ -34,7 +34,7 @@ var refusals = []struct{ name, setup, do, setting string }{
 	{"too long arguments", ``, `/usr/bin/env true $(head -c 3000000 /dev/zero | tr '\0' x)`, `longer than the kernel takes`},
 }
 
-// TestRefusalsInside: who is refused something ordinary reads in one line what permits it.
+// TestRefusalsInside looks for the setting that permits each refused thing, in one line of the output.
 func TestRefusalsInside(t *testing.T) {
 	gander := asGander(t)
 	drivers := everydayDrivers(t, gander)

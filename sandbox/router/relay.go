@@ -167,7 +167,7 @@ func (r *relay) pass(kind string, n *acp.SessionNotification) {
 			r.s.log.Debug("dropped an update of a tool call", "err", err)
 			return
 		}
-		r.lacks(n.Update)
+		r.explain(n.Update)
 		if &sent[0] != &n.Update[0] {
 			rec.Sent = []json.RawMessage{sent}
 			n.Update = sent

@@ -162,8 +162,8 @@ func (t *task) point() {
 	p.some.Store(len(p.all) > 0)
 }
 
-// text reads what the program has written so far; of what is no configuration it is enough to have
-// too much.
+// text reads what the program has written so far: of a configuration up to maxWritten bytes, of a
+// path up to maxPath, which a good one is shorter than.
 func (p *pointer) text() []byte {
 	size := maxPath
 	if p.config {

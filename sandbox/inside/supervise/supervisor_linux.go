@@ -40,6 +40,7 @@ type linux struct {
 	launched                       // set in setup
 	flock    atomic.Pointer[flock] // set at the end of setup
 	identity *Identity             // whom commands run as; nil for S's own user
+	keeps    bool                  // commands keep S's privileges, see noNewPrivileges
 	closure  *closure              // of files, nil without rules
 	road     atomic.Pointer[road]  // of plain connections; nil without
 	ending   atomic.Bool           // shutdown has begun
@@ -122,7 +123,7 @@ func (l *linux) setup(s Setup, tell events) (warnings []string, err error) {
 			return nil, fmt.Errorf("%w: setting the host name: %w", ErrIsolation, err)
 		}
 	}
-	l.identity = s.Identity
+	l.identity, l.keeps = s.Identity, s.KeepPrivileges
 	p := privileges{Identity: s.Identity, Keep: s.KeepPrivileges, Writable: s.Writable, Groups: s.Groups}
 	if !p.Keep {
 		p.Limits = s.Limits
@@ -276,19 +277,19 @@ func (l *linux) below(p proc, shepherd int) bool {
 	return true
 }
 
-// killWhile kills what match picks until nothing that it picks lives, except for processes
-// that it may not signal. It returns how many were killed.
+// killWhile kills what match picks until nothing that it picks lives. Where set-uid programs
+// have their effect, a process that S may not signal is left. It returns how many were killed.
 func (l *linux) killWhile(ctx context.Context, match func(proc) bool) (int, error) {
 	killed, ghosts, others := snapshot{}, snapshot{}, snapshot{}
 	kill := func(p proc) {
 		if !match(p) {
 			return
 		}
-		if killProc(p.procID) {
+		if killProc(p.procID) || !l.keeps {
 			killed[p.procID] = struct{}{}
 		} else if _, known := others[p.procID]; !known {
 			others[p.procID] = struct{}{}
-			l.log.Warn("a process of another user's cannot be ended and goes on: a set-uid program started it", "pid", p.pid, "name", processName(p.pid))
+			l.log.Warn("a process of another user's cannot be ended and goes on, as a set-uid program started it; end it as that user", "pid", p.pid, "name", processName(p.pid))
 		}
 	}
 	lives := func(p proc) bool { _, other := others[p.procID]; return !other && match(p) }

@@ -12,9 +12,9 @@ import (
 // maxLooked bounds what is looked at of a command's output, in bytes, at its end.
 const maxLooked = 64 << 10
 
-// lacks tells the person of programs that a command did not find in the sandbox although the machine
+// explain tells the person of programs that a command did not find in the sandbox although the machine
 // has them, of arguments that were too long, and of bounds of the policy that were met, each once. update is the last one of a tool call.
-func (r *relay) lacks(update json.RawMessage) {
+func (r *relay) explain(update json.RawMessage) {
 	u := readToolUpdate(update)
 	if !u.final() || r.b.sb == nil {
 		return
