@@ -138,23 +138,26 @@ func (d *disk) losePower(e *editor) {
 	if !ok {
 		d.t.Fatal("gander has ended")
 	}
-	all := append([]proc{self}, d.below(e)...)
-	for _, p := range all {
-		_ = syscall.Kill(p.pid, syscall.SIGSTOP) // it may have ended
+	var all []proc
+	signal := func(s syscall.Signal) {
+		for _, p := range all {
+			_ = syscall.Kill(p.pid, s) // it may have ended
+		}
 	}
 	eventually(d.t, "everything to stand still", func() bool {
-		for _, p := range all {
-			if p.alive() && !stopped(p.pid) {
-				return false
+		all = append([]proc{self}, d.below(e)...)
+		signal(syscall.SIGSTOP)
+		for begun := time.Now(); time.Since(begun) < time.Second; pause() {
+			if stopped(all) {
+				return true
 			}
 		}
-		return true
+		signal(syscall.SIGCONT) // a process that waits for its supervisor stops only after the answer
+		return false
 	})
 	after := d.image + ".after"
 	command(d.t, "cp", "--sparse=always", d.image, after)
-	for _, p := range all {
-		_ = syscall.Kill(p.pid, syscall.SIGKILL)
-	}
+	signal(syscall.SIGKILL)
 	e.exit()
 	gone(d.t, patience, stillAlive(all))
 	d.unmount()
@@ -164,16 +167,18 @@ func (d *disk) losePower(e *editor) {
 	d.mount()
 }
 
-// stopped reports whether no thread of a process runs.
-func stopped(pid int) bool {
-	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
-	for _, thread := range threads {
-		tid, _ := strconv.Atoi(thread.Name())
-		if p, ok := readProc(tid); ok && p.state != "T" && p.state != "t" {
-			return false
+// stopped reports whether no thread of some processes runs.
+func stopped(all []proc) bool {
+	for _, p := range all {
+		threads, _ := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.pid), "task")) // it may have ended
+		for _, thread := range threads {
+			tid, _ := strconv.Atoi(thread.Name())
+			if q, ok := readProc(tid); ok && q.state != "T" && q.state != "t" {
+				return false
+			}
 		}
 	}
-	return err == nil
+	return true
 }
 
 func command(t *testing.T, name string, args ...string) {
