@@ -459,6 +459,9 @@ func compareEveryday(t *testing.T, all []use) {
 			if steps, good := strings.Count(want, "\nexit "), strings.Count(want, "\nexit 0\n"); good < steps/2 {
 				t.Fatalf("outside %d of %d steps succeed: is the language there?\n%s", good, steps, want)
 			}
+			if strings.Contains(want, ": command not found") {
+				t.Fatalf("outside a program is missing:\n%s", want)
+			}
 			for _, driver := range drivers {
 				if driver == "docker" && slices.Contains(notInImage, tt.name) {
 					continue
@@ -481,7 +484,7 @@ func doEveryday(t *testing.T, setup, do string, command ...string) string {
 			t.Fatal(err)
 		}
 	}
-	run := func(dir string, args ...string) string {
+	run := func(dir string, args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 		cmd.Dir = dir
 		more, _ := os.ReadFile(filepath.Join(base, "path"))
@@ -490,16 +493,20 @@ func doEveryday(t *testing.T, setup, do string, command ...string) string {
 		if err != nil {
 			out = append(out, "\n"+err.Error()...)
 		}
-		return string(out)
+		return string(out), err
 	}
 	const person = toolMakers + "git config --global user.name T; git config --global user.email t@example.org; git config --global init.defaultBranch main\n"
 	p := filepath.Join(base, "p")
-	said := run(p, "bash", "-ec", prelude+person+setup)
+	said, err := run(p, "bash", "-ec", prelude+person+setup)
+	if err != nil {
+		t.Fatalf("the setup fails:\n%s", said)
+	}
 	if dir, err := os.ReadFile(filepath.Join(base, "cd")); err == nil { // the project is another directory
 		p = filepath.Join(base, strings.TrimSpace(string(dir)))
 	}
-	said += run(p, append(command, "bash", "-c", prelude+do)...)
-	return strings.ReplaceAll(said+"\n"+run(p, "bash", "-c", left), base, "BASE")
+	done, _ := run(p, append(command, "bash", "-c", prelude+do)...) // how it ended is in what it said
+	there, _ := run(p, "bash", "-c", left)
+	return strings.ReplaceAll(said+done+"\n"+there, base, "BASE")
 }
 
 // everydayTools are uses of toolchains below the home. Managers that package sources do not have are there by their layout, around the
