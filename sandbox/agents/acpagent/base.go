@@ -39,16 +39,15 @@ type Settings struct {
 	Instructions string
 	// OneShot says that the program speaks no ACP, and is started for each prompt.
 	OneShot bool
-	// ReadOnly has the sandbox show the project for reading.
-	ReadOnly bool
 }
 
 // BaseOptions are optional.
 type BaseOptions struct {
 	// Name is the agent's word for --agent, where it has another one than its program.
-	Name  string
-	Trace func(dir acp.Direction, line []byte) // frames between gander and the agent
-	Log   *slog.Logger
+	Name      string
+	ReadsOnly func() bool                          // whether the sandbox shows the project for reading
+	Trace     func(dir acp.Direction, line []byte) // frames between gander and the agent
+	Log       *slog.Logger
 }
 
 // Base is what all agents have in common. It implements sandbox.Agent except for
@@ -101,10 +100,7 @@ func (b *Base) Mounts() []sandbox.Mount {
 }
 
 // ReadsOnly implements sandbox.Reader.
-func (b *Base) ReadsOnly() bool {
-	s, err := b.settings()
-	return err == nil && s.ReadOnly
-}
+func (b *Base) ReadsOnly() bool { return b.BaseOptions.ReadsOnly != nil && b.BaseOptions.ReadsOnly() }
 
 // State is what an agent with these modes offers before it has started; the first
 // is its default. model is the option's value for the configured model.

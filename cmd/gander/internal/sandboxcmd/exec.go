@@ -198,7 +198,7 @@ func pass(ctx context.Context, a *cli.App, in *confine.Place, args []string) err
 		return ctx.Err()
 	}
 	running := context.WithoutCancel(ctx)
-	env, _, err := wire.InsideEnv(a.Config)
+	env, err := wire.InsideEnv(a.Config)
 	if err != nil {
 		env = a.Config.InsideEnvironment() // a command may do without certificates
 	}

@@ -122,7 +122,7 @@ func (r repository) fetch(ctx context.Context, a *cli.App, to string) error {
 	if !info.Isolated {
 		return errors.New("a repository is fetched in a sandbox, and there is none here (see gander doctor); clone it yourself, and name the folder")
 	}
-	env, _, err := wire.InsideEnv(a.Config)
+	env, err := wire.InsideEnv(a.Config)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,10 @@ func talks(cfg *config.Config, name string) (plain.Settings, error) {
 // NewAgent is the agent of a name, which asks for its settings each time it needs them.
 func (w *Wiring) NewAgent(name string, get func() (Settings, error)) sandbox.Agent {
 	program := w.Config().Program(name)
-	o := acpagent.BaseOptions{Name: name, Log: w.Log}
+	o := acpagent.BaseOptions{Name: name, Log: w.Log, ReadsOnly: func() bool {
+		m := w.Config().Manifest(name)
+		return m != nil && m.Access == roster.AccessRead
+	}}
 	if known, is := agents.Find(program); is {
 		return known.New(get, o)
 	}
@@ -309,10 +312,11 @@ func imageCommand(cfg *config.Config, name string, command []string, missing err
 // SettingsWith is settingsOf with a command and a model that are known; without a
 // command the agent is not on this machine.
 func SettingsWith(cfg *config.Config, name string, command []string, endpoint config.Endpoint) (Settings, error) {
-	env, mounts, err := InsideEnv(cfg)
+	env, err := InsideEnv(cfg)
 	if err != nil {
 		return Settings{}, err
 	}
+	var mounts []sandbox.Mount
 	own := cfg.AgentSettings(name)
 	if err := cfg.CheckAgentPaths(name); err != nil && cfg.Sandbox.Driver != sandbox.Off {
 		return Settings{}, err
@@ -360,7 +364,7 @@ func employ(cfg *config.Config, name string, s *Settings) error {
 	if m == nil {
 		return nil
 	}
-	s.Instructions, s.ReadOnly = m.Instructions, m.Access == roster.AccessRead
+	s.Instructions = m.Instructions
 	if m.WorkspaceAccess != roster.WorkspaceInternal {
 		return nil
 	}
@@ -384,28 +388,28 @@ func systemBundles() []string {
 
 // InsideEnv is the environment that every program in a sandbox starts from: the
 // allow-list of the configuration, nothing else of the host's.
-func InsideEnv(cfg *config.Config) ([]string, []sandbox.Mount, error) {
+func InsideEnv(cfg *config.Config) ([]string, error) {
 	env := cfg.InsideEnvironment()
 	for _, a := range FindAuthorities(cfg, "") {
 		switch {
 		case a.Why == "":
 			env = append(env, a.Variable+"="+a.Path)
 		case a.Variable == "SSL_CERT_FILE":
-			return nil, nil, fmt.Errorf("the CA certificates that SSL_CERT_FILE names cannot be read: %s: %s; correct the variable or unset it", a.Path, a.Why)
+			return nil, fmt.Errorf("the CA certificates that SSL_CERT_FILE names cannot be read: %s: %s; correct the variable or unset it", a.Path, a.Why)
 		}
 	}
 	if cfg.CABundle() != "" {
-		return env, nil, nil
+		return env, nil
 	}
 	if runtime.GOOS == "windows" { // which keeps them elsewhere, and programs know where
-		return env, nil, nil
+		return env, nil
 	}
 	bundles := systemBundles()
 	i := slices.IndexFunc(bundles, func(path string) bool { _, err := os.Stat(path); return err == nil })
 	if i < 0 {
-		return nil, nil, errors.New("this machine has no CA certificates, without which agents do not start; install the package ca-certificates, or name a bundle in SSL_CERT_FILE")
+		return nil, errors.New("this machine has no CA certificates, without which agents do not start; install the package ca-certificates, or name a bundle in SSL_CERT_FILE")
 	}
-	return append(env, "SSL_CERT_FILE="+bundles[i]), nil, nil
+	return append(env, "SSL_CERT_FILE="+bundles[i]), nil
 }
 
 // ProgramMount returns the mounts that a program needs to start: the program alone, because
