@@ -239,12 +239,13 @@ func TestGitStepsInside(t *testing.T) {
 		}
 		return all, said
 	}
+	gander := asGander(t)
+	drivers := everydayDrivers(t, gander)
 	want, outside := steps()
 	if len(want) < 300 || strings.Contains(outside, "\n127: ") {
 		t.Fatalf("outside not all was done:\n%s", outside)
 	}
-	gander := asGander(t)
-	for _, driver := range everydayDrivers(t, gander) {
+	for _, driver := range drivers {
 		got, inside := steps(gander, "--log-level", "error", "sandbox", "exec", "--sandbox", driver, "--")
 		if slices.Equal(got, want) {
 			continue
