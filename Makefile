@@ -101,7 +101,7 @@ pictures: build debian $(AGENTS) $(CLIENTS) ## the pictures of the README: acpx 
 .PHONY: quick
 quick: changed supervisor ## for the desk: lint of what changed, unit tests without the race detector, scripts without agents
 	@CGO_ENABLED=0 $(GO) test -tags $(TAGS) -vet=off -short $(PURE) $(RACED)
-	@CGO_ENABLED=0 $(GO) test -tags $(TAGS) -vet=off -short -run '^Test(Scripts|Usage|Messages|Readme|Schema|EveryCommand)' ./cmd/gander
+	@CGO_ENABLED=0 $(GO) test -tags $(TAGS) -vet=off -short -run '^Test(Scripts|Messages|EveryCommand)' ./cmd/gander
 
 .PHONY: check
 check: ## every promise, once: what each change has to pass

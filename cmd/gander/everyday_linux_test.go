@@ -505,7 +505,7 @@ func doEveryday(t *testing.T, setup, do string, command ...string) string {
 	if dir, err := os.ReadFile(filepath.Join(base, "cd")); err == nil { // the project is another directory
 		p = filepath.Join(base, strings.TrimSpace(string(dir)))
 	}
-	done, _ := run(p, append(command, "bash", "-c", prelude+do)...) // how it ended is in what it said
+	done, _ := run(p, append(command, "bash", "-c", prelude+do)...) // the output ends with the error
 	there, _ := run(p, "bash", "-c", left)
 	return strings.ReplaceAll(said+done+"\n"+there, base, "BASE")
 }

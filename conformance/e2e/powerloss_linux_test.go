@@ -167,7 +167,7 @@ func (d *disk) losePower(e *editor) {
 	d.mount()
 }
 
-// stopped reports whether no thread of some processes runs.
+// stopped reports whether every thread of these processes is stopped.
 func stopped(all []proc) bool {
 	for _, p := range all {
 		threads, _ := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.pid), "task")) // it may have ended

@@ -43,6 +43,12 @@ func (c *Config) Manifest(agent string) *roster.Manifest {
 	return nil
 }
 
+// ReadsOnly reports whether an agent's manifest lets it only read the project.
+func (c *Config) ReadsOnly(agent string) bool {
+	m := c.Manifest(agent)
+	return m != nil && m.Access == roster.AccessRead
+}
+
 // Program returns the agent whose program another one runs: its manifest's provider, or itself.
 func (c *Config) Program(agent string) string {
 	if m := c.Manifest(agent); m != nil {

@@ -109,10 +109,7 @@ func talks(cfg *config.Config, name string) (plain.Settings, error) {
 // NewAgent is the agent of a name, which asks for its settings each time it needs them.
 func (w *Wiring) NewAgent(name string, get func() (Settings, error)) sandbox.Agent {
 	program := w.Config().Program(name)
-	o := acpagent.BaseOptions{Name: name, Log: w.Log, ReadsOnly: func() bool {
-		m := w.Config().Manifest(name)
-		return m != nil && m.Access == roster.AccessRead
-	}}
+	o := acpagent.BaseOptions{Name: name, Log: w.Log, ReadsOnly: func() bool { return w.Config().ReadsOnly(name) }}
 	if known, is := agents.Find(program); is {
 		return known.New(get, o)
 	}
