@@ -42,6 +42,7 @@ func (t *turn) watchSilence(ctx context.Context, b *backend) {
 	look := time.NewTicker(limit / 4)
 	defer look.Stop()
 	id, next := "", limit
+	var told time.Time // since when the agent was silent as the notice said it
 	update := func(kind string, more map[string]any) {
 		u := acp.WithFields(json.RawMessage(`{"sessionUpdate":"`+kind+`"}`), more)
 		t.s.record(t.id, sessions.Update{Sent: []json.RawMessage{u}})
@@ -62,13 +63,13 @@ func (t *turn) watchSilence(ctx context.Context, b *backend) {
 		}
 		since, tool, ok := b.relay.quiet()
 		silent := time.Since(since)
-		if !ok || silent < limit {
+		if !ok || !since.Equal(told) {
 			end("Waited, and it went on")
+		}
+		if !ok || silent < next {
 			continue
 		}
-		if silent < next {
-			continue
-		}
+		told = since
 		next *= 2
 		title := fmt.Sprintf("Waiting for %s since %s (%v); cancel ends it", b.waitedFor(tool), since.Format("15:04:05"), silent.Round(time.Second))
 		if id == "" {
