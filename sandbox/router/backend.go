@@ -97,6 +97,7 @@ func (b *backend) run(params sandbox.SessionParams) {
 		return
 	}
 	if !b.hosted() {
+		b.ports.Watch(b.foundPort)
 		b.s.r.spares.fill(b)
 	}
 	select {

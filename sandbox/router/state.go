@@ -111,6 +111,9 @@ func (r *Router) saveState(a sandbox.Agent, state sandbox.AgentState) {
 	if len(raw) > maxState {
 		err = fmt.Errorf("it is %d bytes, more than %d", len(raw), maxState)
 	}
+	if was, failed := os.ReadFile(path); err == nil && failed == nil && bytes.Equal(was, raw) {
+		return
+	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}

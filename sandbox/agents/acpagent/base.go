@@ -24,7 +24,10 @@ type Settings struct {
 	// Missing says that the program is not on this machine, and what to do about it:
 	// ImageCommand may work all the same.
 	Missing error
-	// Env is the base environment inside (PATH, locale, ...), as KEY=value.
+	// Inside returns the environment that every program inside starts from (PATH, locale, ...), as
+	// KEY=value. It looks through the machine, so only In calls it. Nil means an empty one.
+	Inside func() []string
+	// Env is set besides.
 	Env []string
 	// Model is the model's plain name, Mode the agent's own id of a mode; both may
 	// be empty.
@@ -137,6 +140,9 @@ func (b *Base) In(sb sandbox.Sandbox, p *sandbox.SessionParams) (Settings, error
 		return Settings{}, s.Missing
 	case info.Image != "" && len(s.ImageCommand) > 0:
 		s.Command = s.ImageCommand
+	}
+	if s.Inside != nil {
+		s.Env = slices.Concat(s.Inside(), s.Env)
 	}
 	s.Env = With(With(info.Environment(s.Env), p.Env...), sandbox.ProxyEnvironment(p.ProxyAddr)...)
 	return s, nil

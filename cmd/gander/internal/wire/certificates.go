@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 
 	"gander.dev/gander/cmd/gander/internal/config"
@@ -116,4 +118,43 @@ func certificatesIn(text []byte) []byte {
 		}
 	}
 	return all.Bytes()
+}
+
+// systemBundles are where systems keep their CA certificates.
+func systemBundles() []string {
+	return []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"}
+}
+
+// InsideEnv is the environment that every program in a sandbox starts from: the
+// allow-list of the configuration, nothing else of the host's.
+func InsideEnv(cfg *config.Config) ([]string, error) {
+	certificates, err := certificateVariables(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return append(cfg.InsideEnvironment(), certificates...), nil
+}
+
+// certificateVariables name the CA certificates inside.
+func certificateVariables(cfg *config.Config) (env []string, err error) {
+	for _, a := range FindAuthorities(cfg, "") {
+		switch {
+		case a.Why == "":
+			env = append(env, a.Variable+"="+a.Path)
+		case a.Variable == "SSL_CERT_FILE":
+			return nil, fmt.Errorf("the CA certificates that SSL_CERT_FILE names cannot be read: %s: %s; correct the variable or unset it", a.Path, a.Why)
+		}
+	}
+	if cfg.CABundle() != "" {
+		return env, nil
+	}
+	if runtime.GOOS == "windows" { // which keeps them elsewhere, and programs know where
+		return env, nil
+	}
+	bundles := systemBundles()
+	i := slices.IndexFunc(bundles, func(path string) bool { _, err := os.Stat(path); return err == nil })
+	if i < 0 {
+		return nil, errors.New("this machine has no CA certificates, without which agents do not start; install the package ca-certificates, or name a bundle in SSL_CERT_FILE")
+	}
+	return append(env, "SSL_CERT_FILE="+bundles[i]), nil
 }

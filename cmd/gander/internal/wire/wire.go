@@ -309,7 +309,7 @@ func imageCommand(cfg *config.Config, name string, command []string, missing err
 // SettingsWith is settingsOf with a command and a model that are known; without a
 // command the agent is not on this machine.
 func SettingsWith(cfg *config.Config, name string, command []string, endpoint config.Endpoint) (Settings, error) {
-	env, err := InsideEnv(cfg)
+	env, err := certificateVariables(cfg)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -332,6 +332,7 @@ func SettingsWith(cfg *config.Config, name string, command []string, endpoint co
 	}
 	s := Settings{
 		Command: command,
+		Inside:  cfg.InsideEnvironment,
 		Env:     env,
 		Model:   endpoint.Model,
 		Mode:    own.Mode,
@@ -377,37 +378,6 @@ func employ(cfg *config.Config, name string, s *Settings) error {
 
 // WorkspaceVariable is the variable in which an agent finds the directory of its own.
 const WorkspaceVariable = "GANDER_WORKSPACE"
-
-// systemBundles are where systems keep their CA certificates.
-func systemBundles() []string {
-	return []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"}
-}
-
-// InsideEnv is the environment that every program in a sandbox starts from: the
-// allow-list of the configuration, nothing else of the host's.
-func InsideEnv(cfg *config.Config) ([]string, error) {
-	env := cfg.InsideEnvironment()
-	for _, a := range FindAuthorities(cfg, "") {
-		switch {
-		case a.Why == "":
-			env = append(env, a.Variable+"="+a.Path)
-		case a.Variable == "SSL_CERT_FILE":
-			return nil, fmt.Errorf("the CA certificates that SSL_CERT_FILE names cannot be read: %s: %s; correct the variable or unset it", a.Path, a.Why)
-		}
-	}
-	if cfg.CABundle() != "" {
-		return env, nil
-	}
-	if runtime.GOOS == "windows" { // which keeps them elsewhere, and programs know where
-		return env, nil
-	}
-	bundles := systemBundles()
-	i := slices.IndexFunc(bundles, func(path string) bool { _, err := os.Stat(path); return err == nil })
-	if i < 0 {
-		return nil, errors.New("this machine has no CA certificates, without which agents do not start; install the package ca-certificates, or name a bundle in SSL_CERT_FILE")
-	}
-	return append(env, "SSL_CERT_FILE="+bundles[i]), nil
-}
 
 // ProgramMount returns the mounts that a program needs to start: the program alone, because
 // its directory may be anything (a person's home, say), or the whole npm package
