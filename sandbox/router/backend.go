@@ -97,7 +97,6 @@ func (b *backend) run(params sandbox.SessionParams) {
 		return
 	}
 	if !b.hosted() {
-		b.ports.Watch(b.foundPort)
 		b.s.r.spares.fill(b)
 	}
 	select {

@@ -40,7 +40,7 @@ func (s *session) setPorts(value string) {
 	s.publish()
 }
 
-// openPorts opens what the person has named.
+// openPorts opens what the person has named, and begins to look for servers inside.
 func (b *backend) openPorts() {
 	b.s.mu.Lock()
 	wanted := slices.Clone(b.s.ports)
@@ -49,6 +49,7 @@ func (b *backend) openPorts() {
 	for _, spec := range wanted {
 		b.openPort(spec)
 	}
+	b.ports.Watch(b.foundPort)
 }
 
 // openPort opens a port, and tells the person where it is, or why not.
