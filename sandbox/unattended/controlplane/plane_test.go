@@ -54,6 +54,8 @@ func ask(t *testing.T, s *planetest.Server, token, method, path string, body any
 	for _, c := range change {
 		c(req)
 	}
+	// A restart ends kept connections, which the client may learn from its next request only.
+	req.Close = true
 	resp, err := http.DefaultTransport.RoundTrip(req) // no redirects
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
