@@ -42,7 +42,7 @@ func (t *turn) watchSilence(ctx context.Context, b *backend) {
 	look := time.NewTicker(limit / 4)
 	defer look.Stop()
 	id, next := "", limit
-	var told time.Time // since when the agent was silent as the notice said it
+	var told time.Time // the start of the silence that the notice tells of
 	update := func(kind string, more map[string]any) {
 		u := acp.WithFields(json.RawMessage(`{"sessionUpdate":"`+kind+`"}`), more)
 		t.s.record(t.id, sessions.Update{Sent: []json.RawMessage{u}})

@@ -27,7 +27,7 @@ type Settings struct {
 	// Inside returns the environment that every program inside starts from (PATH, locale, ...), as
 	// KEY=value. It looks through the machine, so only In calls it. Nil means an empty one.
 	Inside func() []string
-	// Env is set besides.
+	// Env are variables set after those, as KEY=value: CA certificates and the agent's own.
 	Env []string
 	// Model is the model's plain name, Mode the agent's own id of a mode; both may
 	// be empty.

@@ -31,19 +31,19 @@ func (p place) Start(_ context.Context, c sandbox.Command) (sandbox.Process, err
 func TestIn(t *testing.T) {
 	missing := errors.New("duck is not installed; run gander agent install duck")
 	image := sandbox.Info{Image: "pond", Env: []string{"PATH=/pond/bin"}}
-	env := []string{"PATH=/bin"}
+	inside := func() []string { return []string{"PATH=/bin"} }
 	for name, tt := range map[string]struct {
 		info     sandbox.Info
 		settings Settings
 		command  string // empty: it is missing
 		path     string
 	}{
-		"this machine's":                       {sandbox.Info{}, Settings{Command: []string{"/opt/duck"}, Env: env}, "/opt/duck", "PATH=/bin"},
-		"this machine's, mounted":              {image, Settings{Command: []string{"/opt/duck"}, Env: env}, "/opt/duck", "PATH=/pond/bin:/bin"},
-		"the image's, as there is none here":   {image, Settings{ImageCommand: []string{"duck"}, Missing: missing, Env: env}, "duck", "PATH=/pond/bin:/bin"},
-		"the image's, as this one cannot run":  {image, Settings{Command: []string{"/opt/duck"}, ImageCommand: []string{"duck"}, Env: env}, "duck", "PATH=/pond/bin:/bin"},
-		"none":                                 {sandbox.Info{}, Settings{ImageCommand: []string{"duck"}, Missing: missing, Env: env}, "", ""},
-		"this machine's, though the image has": {sandbox.Info{}, Settings{Command: []string{"/opt/duck"}, ImageCommand: []string{"duck"}, Env: env}, "/opt/duck", "PATH=/bin"},
+		"this machine's":                       {sandbox.Info{}, Settings{Command: []string{"/opt/duck"}, Inside: inside}, "/opt/duck", "PATH=/bin"},
+		"this machine's, mounted":              {image, Settings{Command: []string{"/opt/duck"}, Inside: inside}, "/opt/duck", "PATH=/pond/bin:/bin"},
+		"the image's, as there is none here":   {image, Settings{ImageCommand: []string{"duck"}, Missing: missing, Inside: inside}, "duck", "PATH=/pond/bin:/bin"},
+		"the image's, as this one cannot run":  {image, Settings{Command: []string{"/opt/duck"}, ImageCommand: []string{"duck"}, Inside: inside}, "duck", "PATH=/pond/bin:/bin"},
+		"none":                                 {sandbox.Info{}, Settings{ImageCommand: []string{"duck"}, Missing: missing, Inside: inside}, "", ""},
+		"this machine's, though the image has": {sandbox.Info{}, Settings{Command: []string{"/opt/duck"}, ImageCommand: []string{"duck"}, Inside: inside}, "/opt/duck", "PATH=/bin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.settings.Mode = "ask"

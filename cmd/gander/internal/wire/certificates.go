@@ -125,7 +125,7 @@ func systemBundles() []string {
 	return []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"}
 }
 
-// InsideEnv is the environment that every program in a sandbox starts from: the
+// InsideEnv returns the environment that every program in a sandbox starts from: the
 // allow-list of the configuration, nothing else of the host's.
 func InsideEnv(cfg *config.Config) ([]string, error) {
 	certificates, err := certificateVariables(cfg)
