@@ -98,7 +98,7 @@ var thirdParty = map[string][]string{
 	"github.com/moby/moby":                       {"sandbox/drivers/docker"},
 	"github.com/docker/docker":                   {"sandbox/drivers/docker"},
 	"github.com/containerd/errdefs":              {"sandbox/drivers/docker"},                           // how the Docker client names its errors
-	"charm.land":                                 {"cmd"},                                              // the conversation on the terminal: its line, keys and screen
+	"charm.land":                                 {"cmd"},                                              // the conversation on the terminal: its line, keys, screen and Markdown
 	"github.com/charmbracelet/x":                 {"sandbox/router", "sandbox/agents/acpagent", "cmd"}, // takes colours out of what commands print; wraps text with colours in it, for that screen
 	"github.com/gofrs/flock":                     {"sessions", "sandbox/router/changes", "sandbox/drivers/local", "sandbox/drivers/caches", "sandbox/drivers/registry", "sandbox/rules/permit", "sandbox/unattended/keeper", "sandbox/unattended/fleet", "cmd"},
 	"github.com/google/uuid":                     {"sandbox", "sessions"},

@@ -105,7 +105,7 @@ func (s *screen) keep(what string) {
 }
 
 const chatScript = `{"rules": [
-  {"match": "say much", "steps": [{"text": "# Heading\n\nSome **strong** words and ` + "`code`" + `, in a line that is too long for any terminal that is fifty or eighty columns wide.\n\n` + "```" + `\ncode block\n` + "```" + `\n\nThe end."}]},
+  {"match": "say much", "steps": [{"text": "# Heading\n\nSome **strong** words and ` + "`code`" + `, in a line that is too long for any terminal that is fifty or eighty columns wide.\n\n` + "```" + `go\nfunc main() {}\n` + "```" + `\n\n| Name | Size |\n|---|--:|\n| a | 12 |\n\nThe end."}]},
   {"match": "go on", "steps": [{"tokens": 5000, "delay": 20}]},
   {"match": "look around", "steps": [{"tool": "shell", "args": {"command": "echo folded output"}}, {"text": "Looked."}]},
   {"match": "fix it", "steps": [{"tool": "edit", "args": {"path": "a.txt", "before": "two", "after": "2"}}, {"text": "Fixed."}]}
@@ -146,14 +146,18 @@ func TestChatOnTerminal(t *testing.T) {
 	s.see(`goose · scripted · auto · `)
 
 	s.press("say much", "Enter")
+	s.see(`^ a +│ +12$`)
 	shown := s.see(`^The end\.$`)
-	for _, line := range []string{"› say much", "# Heading", "Some strong words and `code`, in a line that is too long", "code block"} {
+	for _, line := range []string{"› say much", "# Heading", "Some strong words and code, in a line that is too long", "  func main() {}"} {
 		if !strings.Contains(shown, line) {
 			t.Errorf("the screen does not show %q", line)
 		}
 	}
-	if styled := s.cells(true); !strings.Contains(styled, "\x1b[1m# Heading") {
-		t.Error("the heading is not bold")
+	styled := s.cells(true)
+	for what, text := range map[string]string{"the heading is not bold": "\x1b[1m# Heading", "the code is not coloured": "\x1b[34mfunc"} {
+		if !strings.Contains(styled, text) {
+			t.Error(what)
+		}
 	}
 
 	s.press("look around", "Enter")
@@ -188,7 +192,7 @@ func TestChatOnTerminal(t *testing.T) {
 
 	s.tmux("resize-window", "-x", "50", "-y", "24")
 	s.press("say much", "Enter")
-	s.see(`^words and|^that is|too long for any`)
+	s.see(`^long for any terminal that is fifty or eighty$`)
 	for line := range strings.Lines(s.see(`^The end\.$`)) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, " \n")); n > 50 {
 			t.Errorf("a line of %d columns on a terminal of 50: %q", n, line)

@@ -39,6 +39,7 @@ type Chat struct {
 	// mu guards what follows.
 	mu     sync.Mutex
 	width  int
+	rows   int // for the part of an answer that is not finished
 	writer writer
 	tools  map[string]*tool
 	order  []string // the running tools, in the order of their start
@@ -46,7 +47,7 @@ type Chat struct {
 
 // New returns a chat that is not on the screen yet.
 func New(o Options) *Chat {
-	return &Chat{o: o, width: max(o.Width, leastWidth), writer: writer{style: style{plain: o.Plain}}, tools: map[string]*tool{}}
+	return &Chat{o: o, width: max(o.Width, leastWidth), rows: 6, writer: writer{style: style{o.Plain}, hide: o.Hide}, tools: map[string]*tool{}}
 }
 
 // leastWidth is the number of columns below which text is no longer wrapped narrower.
@@ -104,10 +105,7 @@ const linesAtOnce = 8
 
 // print puts lines above what still changes.
 func (c *Chat) print(text string) {
-	if c.o.Hide != nil {
-		text = c.o.Hide(text)
-	}
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(c.o.Hide(text), "\n"), "\n")
 	for some := range slices.Chunk(lines, linesAtOnce) {
 		text := strings.Join(some, "\n")
 		if text == "" {

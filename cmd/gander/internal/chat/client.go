@@ -33,7 +33,7 @@ func (c *Chat) SessionUpdate(_ context.Context, n *acp.SessionNotification) erro
 		c.mu.Unlock()
 		c.show(lines, live)
 	case "notice":
-		c.flush(ansi.Wrap(c.writer.style.as(cli.Yellow, "! ")+cli.Printable(u.Title), c.columns()-1, ""))
+		c.print(ansi.Wrap(c.writer.style.as(cli.Yellow, "! ")+cli.Printable(u.Title), c.columns()-1, ""))
 	case "available_commands_update":
 		var commands struct {
 			AvailableCommands []command `json:"availableCommands"`
@@ -58,12 +58,12 @@ func (c *Chat) SessionUpdate(_ context.Context, n *acp.SessionNotification) erro
 func (c *Chat) say(text string) {
 	c.mu.Lock()
 	lines := c.writer.add(text, c.width)
-	live := liveMsg{tools: c.running(), rest: c.writer.rest(c.width)}
+	live := liveMsg{tools: c.running(), rest: c.writer.rest(c.width, c.rows)}
 	c.mu.Unlock()
 	c.show(lines, live)
 }
 
-// flush ends the line that is being written and prints others below it.
+// flush ends the text that is being written and prints other lines below it.
 func (c *Chat) flush(more ...string) {
 	c.mu.Lock()
 	lines := append(c.writer.end(c.width), more...)
@@ -150,7 +150,7 @@ func (c *Chat) opened(t *Thread) {
 	if n := len(t.Earlier); n > 0 {
 		lines = append(lines, "", s.as(cli.Bold, ansi.Truncate("› "+cli.Printable(cli.OneLine(t.Earlier[n-1])), width, "…")))
 		text := strings.Join(cli.Excerpt(t.Answer, linesOfAnswer), "\n")
-		old := writer{style: s}
+		old := writer{style: s, hide: c.o.Hide}
 		lines = append(lines, append(old.add(text, width), old.end(width)...)...)
 	}
 	c.print(strings.Join(lines, "\n"))

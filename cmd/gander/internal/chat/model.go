@@ -89,7 +89,16 @@ func newModel(ctx context.Context, c *Chat, open tea.Cmd) *model {
 }
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return tea.Batch(m.input.Focus(), m.open, tick()) }
+func (m *model) Init() tea.Cmd {
+	return tea.Batch(m.input.Focus(), tick(), tea.Sequence(drawn, m.open))
+}
+
+// drawn waits until the screen has been drawn for the first time, at 60 frames a second. Lines
+// printed before would scroll it as if it filled the terminal, and so be lost.
+func drawn() tea.Msg {
+	time.Sleep(50 * time.Millisecond)
+	return nil
+}
 
 func tick() tea.Cmd {
 	return tea.Tick(120*time.Millisecond, func(time.Time) tea.Msg { return tickMsg{} })
@@ -99,7 +108,7 @@ func tick() tea.Cmd {
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.resize(msg.Width)
+		m.resize(msg.Width, msg.Height)
 	case openedMsg:
 		m.thread = msg.thread
 		m.earlier, m.at = msg.thread.Earlier, len(msg.thread.Earlier)
@@ -134,12 +143,12 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-func (m *model) resize(width int) {
+func (m *model) resize(width, height int) {
 	m.width = max(width, leastWidth)
 	m.input.SetWidth(m.width)
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
-	m.c.width = m.width
+	m.c.width, m.c.rows = m.width, max((height-linesAtOnce)/2-3, 1)
 }
 
 // tail returns the last line of what the agent thinks.
@@ -318,7 +327,7 @@ func (m *model) View() tea.View {
 	line := func(s string) { b.WriteString(s); b.WriteByte('\n') }
 	s := m.c.writer.style
 	if m.live.rest != "" {
-		line(lastLines(m.live.rest, 6))
+		line(m.live.rest)
 	}
 	if m.thought != "" && m.live.rest == "" {
 		line(s.as(cli.Dim, ansi.Truncate("… "+cli.Printable(m.thought), m.width-1, "…")))

@@ -19,18 +19,25 @@ func (s style) as(code, text string) string {
 	return code + text + cli.Plain
 }
 
-// A writer turns an answer that comes in pieces into lines, each finished one styled as the
-// Markdown that it is. A line of Markdown is understood without those below it, so that
-// it can be shown while the answer still comes. Glamour, which renders more of it, would add
-// 33 ms to the 48 ms of each start of gander: its lexers and styles are read as the program begins.
+const cyan = "\x1b[36m"
+
+// A writer turns an answer that comes in pieces into lines for the terminal. It cuts the answer
+// into blocks that Glamour, which renders no streams, can render one by one: a paragraph, a
+// list, a table, a fenced code block. A block ends at an empty line, or where a fence does.
 type writer struct {
 	style style
-	part  strings.Builder // of a line that has not ended
-	fence string          // the marks that began a block of code; empty outside of one
-	blank bool            // the last line was empty
+	hide  func(string) string // takes secrets out, before colours or ends of lines cut them
+	part  strings.Builder     // of a line that has not ended
+	block []string            // the lines of the block that has not ended
+	fence fence               // the code block that the last line is in
+	list  bool                // the last line that is not indented is of a list
+	blank bool                // the last line was empty
 }
 
-// add takes a piece and returns the lines that are finished.
+// mostLines bounds a block: what is longer is shown in parts.
+const mostLines = 100
+
+// add takes a piece and returns the lines of the blocks that are finished.
 func (w *writer) add(piece string, width int) []string {
 	w.part.WriteString(piece)
 	text := w.part.String()
@@ -42,76 +49,119 @@ func (w *writer) add(piece string, width int) []string {
 	w.part.WriteString(text[end+1:])
 	var lines []string
 	for line := range strings.SplitSeq(text[:end], "\n") {
-		lines = w.line(lines, line, width)
+		lines = append(lines, w.line(line, width)...)
 	}
 	return lines
 }
 
-// end returns the last line of a text, which has no end of line.
+// end returns the lines of a text that ends here, whether its last block has an end or not.
 func (w *writer) end(width int) []string {
 	text := w.part.String()
 	w.part.Reset()
-	if strings.TrimSpace(text) == "" {
-		return nil
+	var lines []string
+	if strings.TrimSpace(text) != "" {
+		lines = w.line(text, width)
 	}
-	return w.line(nil, text, width)
+	lines = append(lines, w.finish(width)...)
+	w.fence, w.list = fence{}, false
+	return lines
 }
 
-// rest returns the line that has not ended, wrapped.
-func (w *writer) rest(width int) string {
-	return ansi.Wrap(cli.Printable(w.part.String()), width, "")
+// rest returns the last lines, at most so many, of the block that has not ended, as they came.
+func (w *writer) rest(width, most int) string {
+	text := strings.Join(append(w.block[max(0, len(w.block)-most):len(w.block):len(w.block)], w.part.String()), "\n")
+	text = text[max(0, len(text)-most*width*4):] // no character of a terminal's has more bytes
+	return lastLines(ansi.Wrap(cli.Printable(w.hide(strings.TrimRight(text, "\n"))), width, ""), most)
 }
 
-func (w *writer) line(lines []string, line string, width int) []string {
-	line = cli.Printable(strings.TrimRight(line, " \t\r"))
-	if line == "" {
+// line takes a line and returns the lines of what it finishes.
+func (w *writer) line(line string, width int) (lines []string) {
+	line = strings.ReplaceAll(cli.Printable(w.hide(strings.TrimRight(line, " \t\r"))), "\t", "    ")
+	switch {
+	case w.fence.mark != "":
+		w.block = append(w.block, line)
+		if w.fence.endsAt(line) {
+			w.fence = fence{}
+			return w.finish(width)
+		}
+	case line == "":
+		lines = w.finish(width)
 		if !w.blank {
 			lines = append(lines, "")
 		}
 		w.blank = true
 		return lines
+	default:
+		next := fenceOf(line)
+		if next.alone || w.list && len(w.block) > 0 && indentOf(line) < indentOf(w.block[0]) {
+			lines = w.finish(width)
+		}
+		if line[0] != ' ' {
+			w.list = listMark.MatchString(line)
+		}
+		w.fence, w.block = next, append(w.block, line)
 	}
 	w.blank = false
-	return append(lines, w.styled(line, width))
+	if len(w.block) < mostLines {
+		return lines
+	}
+	open := w.fence.line
+	lines = append(lines, w.finish(width)...)
+	if open != "" {
+		w.block = append(w.block, open)
+	}
+	return lines
+}
+
+// finish renders the block. What goes on with an item of a list after an empty line, which
+// Markdown knows by its indentation, is a block of its own, and is shown as far to the right.
+func (w *writer) finish(width int) []string {
+	block := w.block
+	w.block = nil
+	if len(block) == 0 {
+		return nil
+	}
+	indent := 0
+	if w.list {
+		indent = min(indentOf(block[0]), width/2)
+	}
+	left := strings.Repeat(" ", indent)
+	for i, line := range block {
+		block[i] = strings.TrimPrefix(line, left)
+	}
+	lines := render(block, width-indent, w.style.plain)
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = left + line
+		}
+	}
+	return lines
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// A fence is the first line of a fenced code block.
+type fence struct {
+	mark  string // the backticks or tildes; empty when there is no fence
+	line  string
+	alone bool // nothing is before the mark but spaces
 }
 
 var (
-	fenceMark   = regexp.MustCompile("^ {0,3}(```+|~~~+)")
-	headingMark = regexp.MustCompile(`^(#{1,6}) +`)
-	listMark    = regexp.MustCompile(`^( *)([-*+]|\d+[.)]) +`)
-	codeSpan    = regexp.MustCompile("`[^`]+`")
-	strongSpan  = regexp.MustCompile(`\*\*[^*\s](?:[^*]*[^*\s])?\*\*`)
+	fenceMark = regexp.MustCompile("^((?: |> ?|[-*+] |\\d+[.)] )*)(````*|~~~~*)[^`]*$")
+	listMark  = regexp.MustCompile(`^(?:[-*+]|\d+[.)]) `)
 )
 
-func (w *writer) styled(line string, width int) string {
-	if mark := fenceMark.FindStringSubmatch(line); mark != nil {
-		switch {
-		case w.fence == "":
-			w.fence = mark[1]
-		case strings.HasPrefix(mark[1], w.fence):
-			w.fence = ""
-		}
-		return w.style.as(cli.Dim, line)
+func fenceOf(line string) fence {
+	found := fenceMark.FindStringSubmatch(line)
+	if found == nil {
+		return fence{}
 	}
-	switch {
-	case w.fence != "":
-		return w.style.as(cyan, ansi.Hardwrap(line, width, true))
-	case headingMark.MatchString(line):
-		return w.style.as(cli.Bold, ansi.Wrap(line, width, ""))
-	}
-	indent := 0
-	if mark := listMark.FindString(line); mark != "" {
-		indent = len(mark)
-	}
-	wrapped := strings.Split(ansi.Wrap(line, max(width-indent, leastWidth), ""), "\n")
-	text := strings.Join(wrapped, "\n"+strings.Repeat(" ", indent))
-	text = codeSpan.ReplaceAllStringFunc(text, func(s string) string { return w.style.as(cyan, s) })
-	return strongSpan.ReplaceAllStringFunc(text, func(s string) string {
-		if w.style.plain {
-			return s
-		}
-		return w.style.as(cli.Bold, strings.Trim(s, "*"))
-	})
+	return fence{mark: found[2], line: line, alone: strings.TrimSpace(found[1]) == ""}
 }
 
-const cyan = "\x1b[36m"
+// endsAt reports whether a line is the fence's other end.
+func (f fence) endsAt(line string) bool {
+	line = strings.TrimLeft(line, " >")
+	return strings.HasPrefix(line, f.mark) && strings.Trim(line, f.mark[:1]) == ""
+}
