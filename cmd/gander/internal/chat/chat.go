@@ -39,7 +39,7 @@ type Chat struct {
 	// mu guards what follows.
 	mu     sync.Mutex
 	width  int
-	rows   int // for the part of an answer that is not finished
+	rows   int // the most that the unfinished block of an answer takes
 	writer writer
 	tools  map[string]*tool
 	order  []string // the running tools, in the order of their start

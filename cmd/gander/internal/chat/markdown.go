@@ -13,7 +13,7 @@ import (
 	"gander.dev/gander/cmd/gander/internal/cli"
 )
 
-// render returns the lines of a block of Markdown as a terminal so wide shows it.
+// render returns a block of Markdown as lines of at most width columns.
 func render(block []string, width int, plain bool) []string {
 	look := colouredLook()
 	if plain {
@@ -48,9 +48,9 @@ var (
 	padding   = regexp.MustCompile(`(?: |\x1b\[[0-9;:]*m)+$`)
 )
 
-// onlyColours takes out of a line what else could control the terminal: entities such as &#27;
-// have become characters by now, and the text of a link may lie about where it leads. The
-// spaces at the end go too.
+// onlyColours removes everything from a line that controls a terminal, except for colours:
+// Glamour makes characters of entities such as &#27;. It also removes hyperlinks, whose text may
+// lie about the address beside it, and the spaces at the end.
 func onlyColours(line string) string {
 	line = padding.ReplaceAllString(hyperlink.ReplaceAllString(line, ""), "")
 	var b strings.Builder
@@ -66,13 +66,13 @@ func onlyColours(line string) string {
 	return b.String()
 }
 
-// markup matches what would not be shown as it is written: code spans, as Glamour resolves
-// entities in them, tags, but not links, and entities that name a character by its number.
+// markup matches code spans, in which Glamour resolves entities, tags and links in angle
+// brackets, and the beginning of an entity that names a character by its number.
 var markup = regexp.MustCompile("`+[^`]+`+|<(?:https?://[^<>\\s]*>)?|&#")
 
 var escapes = strings.NewReplacer("<", "&lt;", "&", "&amp;")
 
-// literally returns a block in which HTML is text, as in Vec<String>, which Markdown takes for a tag.
+// literally escapes HTML in a block, so that it is shown: Markdown takes Vec<String> for a tag.
 func literally(block []string) string {
 	var b strings.Builder
 	var code fence

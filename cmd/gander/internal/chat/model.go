@@ -352,12 +352,6 @@ func (m *model) View() tea.View {
 
 var spinner = []string{"⠋", "⠙", "⠸", "⠴", "⠦", "⠇"}
 
-// lastLines returns the end of a text that grows.
-func lastLines(text string, n int) string {
-	lines := strings.Split(text, "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
 // status is the last line: what happens, and who answers.
 func (m *model) status() string {
 	if m.thread == nil {

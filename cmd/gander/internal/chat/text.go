@@ -74,7 +74,13 @@ func (w *writer) rest(width, most int) string {
 	return lastLines(ansi.Wrap(cli.Printable(w.hide(strings.TrimRight(text, "\n"))), width, ""), most)
 }
 
-// line takes a line and returns the lines of what it finishes.
+// lastLines returns the last n lines of a text.
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// line takes a line and returns the lines of the blocks that it ends.
 func (w *writer) line(line string, width int) (lines []string) {
 	line = strings.ReplaceAll(cli.Printable(w.hide(strings.TrimRight(line, " \t\r"))), "\t", "    ")
 	switch {
@@ -113,8 +119,8 @@ func (w *writer) line(line string, width int) (lines []string) {
 	return lines
 }
 
-// finish renders the block. What goes on with an item of a list after an empty line, which
-// Markdown knows by its indentation, is a block of its own, and is shown as far to the right.
+// finish renders the block and begins a new one. After an empty line, indented text continues
+// an item of a list: it is a block of its own, shown with the same indentation.
 func (w *writer) finish(width int) []string {
 	block := w.block
 	w.block = nil
